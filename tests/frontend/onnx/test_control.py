@@ -101,5 +101,5 @@ def test_a_long_sequence_is_a_loop(
 
 def test_a_loop_whose_state_changes_its_shape_is_refused(tmp_path: Path) -> None:
     grown = OPEN.replace("t = Add(s, s)", "t = Concat<axis = 0>(s, s)").replace("float[2,3] t)", "float[4,3] t)")
-    with pytest.raises(ModelError, match="expected the same in every trip"):
+    with pytest.raises(ModelError, match="expected the same type in every trip"):
         load(parsed(grown), tmp_path)

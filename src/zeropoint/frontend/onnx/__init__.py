@@ -1,4 +1,4 @@
-"""Imports ONNX files as float programs. `load.py` is the entry point; `converters.py` lists all converters."""
+"""Import ONNX files as float programs. `load.py` is the entry point, `converters.py` lists all converters."""
 
 from zeropoint.frontend.onnx.load import load_onnx, load_onnx_model
 

@@ -1,6 +1,6 @@
 """Activation functions.
 
-Source: the ONNX operator specification. Each function has one form, because the solver matches these forms.
+Source: the ONNX operator specification. Each function is written in one form, which fusion recognizes.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def clip(node: OnnxNode, build: Builder) -> SSAValue:
 
         %0 = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
 
-    A constant bound at or beyond the lowest or highest f32 has no effect. For a quantized value, the bounds are in its
-    type.
+    A constant bound at or beyond the lowest or highest f32 has no effect. A quantized value is returned unchanged,
+    because the storage range of its type is already within the bounds (`clipped`).
     """
     value = node.operand(0)
     if isinstance(element_of(value), UniformQuantizedType):
@@ -73,7 +73,7 @@ def clip(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def _clipped_by_attributes(node: OnnxNode, value: SSAValue, build: Builder) -> SSAValue:
-    """The form before opset 11, with the bounds as attributes."""
+    """`Clip` before opset 11, which has the bounds as attributes."""
     low, high = node.number("min", -_GREATEST), node.number("max", _GREATEST)
     bounded = low > -_GREATEST, high < _GREATEST
     if all(bounded):
@@ -84,7 +84,7 @@ def _clipped_by_attributes(node: OnnxNode, value: SSAValue, build: Builder) -> S
 
 
 def _says_something(node: OnnxNode, index: int, sign: int) -> bool:
-    """Whether a bound is given and has an effect: it is computed, or within the range of f32 on its side."""
+    """Whether a bound is given and has an effect: it is computed, or it is inside the range of f32."""
     array = node.constant(index)
     return node.has(index) and (array is None or sign * float(array.reshape(())) < _GREATEST)
 
@@ -96,7 +96,7 @@ def leaky_relu(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def prelu(node: OnnxNode, build: Builder) -> SSAValue:
-    """`PRelu`: x where x >= 0, slope * x elsewhere; the slope is broadcast to x, or per channel before opset 7."""
+    """`PRelu`: x where x >= 0, slope * x elsewhere. The slope is broadcast to x; before opset 7, it is per channel."""
     value, slope = node.operand(0), node.operand(1)
     if node.opset < 7 and len(shape_of(slope)) == 1 and shape_of(slope) != (1,):
         return _select_positive(value, build.broadcast(slope, value.type, [1]), build)

@@ -1,8 +1,9 @@
-"""Rejects attributes that a converter does not read, unless they have no effect, and integers that have no meaning.
+"""Reject attributes that a converter does not read, unless they have no effect, and integers that ONNX does not define.
 
 An attribute has no effect if it has its default value, or if the table below lists it with the reason.
-Integers of which ONNX defines a few, such as the flags 0 and 1, are checked by name, whatever reads them: a converter,
-the body of an ONNX function, or the evaluation of constants. Another one would be taken for one of the defined.
+
+Attributes with only a few defined integers, such as flags, are checked by name for every node. Otherwise a converter,
+the body of an ONNX function or the evaluation of constants would treat an undefined integer as one of the defined ones.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ FLAGS = frozenset(
 )
 """Integer attributes that are 0 or 1 in every ONNX operator that has them."""
 ENUMERATED: Mapping[str, Collection[int]] = {**dict.fromkeys(FLAGS, (0, 1)), "qk_matmul_output_mode": (0, 1, 2, 3)}
-"""The values of integer attributes of which ONNX defines a few."""
+"""The integers that ONNX defines for these attributes."""
 
 
 def check_enumerated(node: NodeProto) -> None:
-    """Raise NodeError for an integer attribute that has a value that ONNX does not define."""
+    """Raise NodeError for an integer attribute with a value that ONNX does not define."""
     for attribute in node.attribute:
         known = ENUMERATED.get(attribute.name)
         if known is not None and attribute.type == AttributeProto.INT and attribute.i not in known:
@@ -78,7 +79,7 @@ def check_enumerated(node: NodeProto) -> None:
 
 
 def check_unread_attributes(node: OnnxNode) -> None:
-    """Raise NodeError for an attribute that was not read and may have an effect."""
+    """Raise NodeError for an attribute that the converter has not read and that may have an effect."""
     harmless = WITHOUT_EFFECT[""] | WITHOUT_EFFECT.get(node.op_type, frozenset())
     for name, value in node.unread_attributes().items():
         if name not in harmless and value != _default(node, name):

@@ -58,7 +58,7 @@ def _width(element: Attribute) -> int:
 
 
 def mod(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Mod`: `remainder` with `fmod`; otherwise the result gets the divisor's sign by adding the divisor."""
+    """`Mod`: `remainder` with `fmod`. Without it, the divisor is added if the signs differ, as in Python's `%`."""
     lhs, rhs = broadcast_together(node.operands(), build)
     rest = build.apply(RemainderOp, lhs, rhs)
     if node.integer("fmod", 0) or element_dtype(element_of(lhs)).kind == "u":

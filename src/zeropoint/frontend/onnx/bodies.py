@@ -1,4 +1,4 @@
-"""Inlines operators that ONNX defines as functions of other operators.
+"""Inline operators that ONNX defines as functions of other operators.
 
 Source: the function bodies of the ONNX operator schemas (`onnx.defs.OpSchema.function_body`), by `onnx.inliner`.
 """
@@ -22,16 +22,16 @@ _CHOICES = {
     ("LinearAttention", "update_rule"): ("linear", "gated", "delta", "gated_delta"),
     ("CausalConvWithState", "activation"): ("none", "silu", "swish"),
 }
-"""The texts that an attribute may be, of operators whose body does not check it."""
+"""The strings that an attribute may have, for operators whose body does not check them."""
 
 
 def graphs_inside_node(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs that are attributes of a node."""
+    """The graphs in the attributes of a node."""
     return (attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH)
 
 
 def graphs_inside(graph: GraphProto, *, deep: bool = False) -> Iterator[GraphProto]:
-    """The graphs inside of a graph's nodes; with `deep`, also the graphs nested in these."""
+    """The graphs in the nodes of a graph. With `deep`, also the graphs nested in these."""
     for node in graph.node:
         for inner in graphs_inside_node(node):
             yield inner
@@ -40,7 +40,7 @@ def graphs_inside(graph: GraphProto, *, deep: bool = False) -> Iterator[GraphPro
 
 
 def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
-    """The nodes of a graph and of the graphs inside of its nodes."""
+    """The nodes of a graph and of the graphs nested in it."""
     for each in (graph, *graphs_inside(graph, deep=True)):
         yield from each.node
 
@@ -55,13 +55,13 @@ def _schema(node: NodeProto, versions: dict[str, int]) -> defs.OpSchema | None:
 
 def _has_body(node: NodeProto, versions: dict[str, int]) -> bool:
     schema = _schema(node, versions)
-    # onnx's type stubs lack these two.
+    # onnx's type stubs do not have these two attributes.
     kinds = ("has_function", "has_context_dependent_function")
     return schema is not None and any(bool(getattr(schema, kind, False)) for kind in kinds)
 
 
 def _check_choices(node: NodeProto) -> None:
-    """Raise ModelError for a text or an integer that an operator's body would take for another."""
+    """Raise ModelError for a string or an integer that an operator's body would treat as another one."""
     name = f"'{node.name or node.output[0]}' ({node.op_type})"
     try:
         check_enumerated(node)
@@ -74,7 +74,7 @@ def _check_choices(node: NodeProto) -> None:
 
 
 def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
-    """Write a node's default attributes explicitly: the inliner would treat absent ones as absent in the body, too."""
+    """Write a node's default attributes explicitly, because the inliner does not apply defaults in the body."""
     schema = _schema(node, versions)
     assert schema is not None
     given = {attribute.name for attribute in node.attribute}
@@ -84,7 +84,7 @@ def _write_defaults(node: NodeProto, versions: dict[str, int]) -> None:
 
 
 def _say_types(graph: GraphProto) -> None:
-    """Add types of the graph's constants, which the inliner needs, and one for the empty name ''."""
+    """Add the types of the graph's constants and of the empty name '', which the inliner needs."""
     said = {value.name for value in (*graph.input, *graph.value_info)}
     for tensor in graph.initializer:
         if tensor.name not in said:
@@ -99,7 +99,7 @@ def _say_types(graph: GraphProto) -> None:
 def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
     """Inline all operators that have a body and are not `known`.
 
-    Raises ModelError if a body cannot be inlined, or would read an attribute's unknown text as another one.
+    Raises ModelError if a body cannot be inlined, or if an attribute has an unknown string.
     """
     for _ in range(_DEPTH):
         versions = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
@@ -119,7 +119,7 @@ def inline_bodies(model: ModelProto, known: Collection[str]) -> ModelProto:
             _write_defaults(node, versions)
         try:
             model = inliner.inline_selected_functions(model, sorted(wanted), inline_schema_functions=True)
-        except Exception as error:  # the C++ inliner raises no specific type
+        except Exception as error:  # the C++ inliner raises no specific exception
             names = ", ".join(sorted(name for _, name in wanted))
             raise ModelError(f"found {names}, whose bodies cannot be inlined: {error}") from error
     for value in [value for value in model.graph.value_info if not value.name]:

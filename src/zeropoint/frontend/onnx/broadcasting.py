@@ -1,4 +1,4 @@
-"""ONNX broadcasting: shapes are aligned at the right; dimensions that are missing or of size 1 are repeated.
+"""ONNX broadcasting. Shapes are aligned at the right. Dimensions that are missing or of size 1 are repeated.
 
 Source: the ONNX specification, "Broadcasting in ONNX", multidirectional and unidirectional.
 """
@@ -19,8 +19,8 @@ from zeropoint.ir.tensors import shape_of, with_shape
 def broadcast_to(value: SSAValue, shape: Sequence[int], build: Builder) -> SSAValue:
     """The value broadcast to `shape` by `broadcast_in_dim`.
 
-    A constant first loses its dimensions of size 1. So a bias of shape [1, C, 1, 1] or any equivalent shape becomes a
-    constant of shape [C], broadcast along dimension 1:
+    Dimensions of size 1 are first removed from a constant. So a bias of shape [1, C, 1, 1], or of any equivalent shape,
+    becomes a constant of shape [C] that is broadcast along dimension 1:
 
         %c = stablehlo.constant dense<...> : tensor<8xf32>
         %b = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<8xf32>) -> tensor<1x8x4x4xf32>

@@ -23,19 +23,21 @@ from zeropoint.ir.weights import Weights
 from zeropoint.limits import LimitExceeded, afford
 
 MOST_OPS = 1_000_000
-"""Maximum number of ops in a program, with loops unrolled."""
+"""Maximum number of ops in a program after loops are unrolled."""
 ArrayReader = Callable[[], Array]
-"""Reads a constant of the model at its first use."""
+"""Reads a constant of the model when it is first used."""
 
 
 class Builder:
     """Appends ops to the program's entry block.
 
-    `values` maps names to the graph's tensors, `readers` to its constants; a constant becomes an op at its first use.
-    Every inserted op has `location`, the name of the current node. `convert_node` converts a node of a nested graph.
-    `integers` are tensors that ops other than dequantization read. `clipped` are tensors that a Clip bounds before
-    dequantization, with the bounds. `index_bounds` are the least and greatest values of the entry's arguments that hold
-    indices. `unused_rows` are the tensors that end in unused rows, with the dimension of the rows.
+    `values` maps names to the graph's tensors, and `readers` to its constants. A constant becomes an op when it is
+    first used. Every inserted op has `location`, the name of the current node. `convert_node` converts a node of a
+    nested graph.
+
+    `integers` has the tensors that an op other than a dequantization reads. `clipped` has the tensors that a Clip
+    bounds before dequantization, with the bounds. `index_bounds` has the smallest and largest values of arguments that
+    are indices. `unused_rows` has the tensors that end in unused rows, with the dimension of the rows.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -53,21 +55,21 @@ class Builder:
         self._arrays: dict[str, Array] = {}
 
     def input_bounds(self, entry: Block) -> dict[int, tuple[int, int]]:
-        """The bounds of the entry's arguments that hold indices, by number."""
+        """The bounds of arguments that are indices, by the number of the argument."""
         return {number: self.index_bounds[one] for number, one in enumerate(entry.args) if one in self.index_bounds}
 
     def array(self, name: str) -> Array | None:
-        """The constant of that name in the model's dtype, or None if the tensor is computed."""
+        """The constant of that name, in the model's dtype; None if the tensor is computed."""
         if name not in self._arrays and name in self._readers:
             self._arrays[name] = self._readers[name]()
         return self._arrays.get(name)
 
     def set_array(self, name: str, array: Array) -> None:
-        """Make a tensor a known constant."""
+        """Record that a tensor is a constant."""
         self._arrays[name] = array
 
     def forget_array(self, name: str) -> None:
-        """Make a tensor computed, not constant: the body of a loop computes it in a later trip."""
+        """Record that a tensor is not constant, for example because a later trip of an unrolled loop computes it."""
         self._arrays.pop(name, None)
 
     def inline(self, graph: GraphProto, given: Sequence[SSAValue | Array]) -> list[SSAValue]:
@@ -135,11 +137,11 @@ class Builder:
         return self.insert(CompareOp(lhs, other, direction))
 
     def iota(self, shape: Sequence[int], dimension: int, element: Attribute) -> SSAValue:
-        """0, 1, 2, ... along a dimension."""
+        """`iota`: 0, 1, 2, ... along a dimension."""
         return self.insert(IotaOp(TensorType(element, shape), dimension))
 
     def constant(self, array: Array, location: LocationAttr | None = None) -> SSAValue:
-        """A constant; floats of any width become f32."""
+        """A constant. Floats of any width become f32."""
         again, element = partial(result_of, as_program_array, array), element_of_dtype(array.dtype)
         held = again()
         is_wider = held.nbytes > array.nbytes
@@ -150,7 +152,7 @@ class Builder:
         return op.output
 
     def quantized_constant(self, stored: Array, kind: UniformQuantizedType) -> SSAValue:
-        """A constant of a quantized type, by its storage integers: `quant.scast`, which may have scales of blocks."""
+        """A constant of a quantized type, from its storage integers, by `quant.scast`."""
         integers = stored.astype(kind.storage.dtype, copy=False)
         signless = IntegerType(kind.storage.type.width)
         held = self.insert(constant_op(integers, self.weights, element_type=signless))

@@ -1,4 +1,4 @@
-"""Checks of a file before anything else reads it, because ONNX's C++ code trusts its input."""
+"""Checks of a model before anything else reads it, because ONNX's C++ code does not validate its input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EQUATION = re.compile(rb"[A-Za-z., ]*(->[A-Za-z. ]*)?")
 
 
 def check_text(message: Message) -> None:
-    """Check that all text of a model is UTF-8: protobuf gives other text as bytes.
+    """Check that all text of a model is UTF-8. protobuf returns other text as bytes.
 
     Raises ModelError.
     """
@@ -40,14 +40,14 @@ def check_text(message: Message) -> None:
 
 
 def _fields(message: Message) -> Iterable[tuple[Any, Any]]:
-    """Descriptors and values of the fields that are set, without the data of tensors, which would be copied."""
+    """The descriptors and values of fields that are set, without the data of tensors, which would be copied."""
     if not isinstance(message, TensorProto):
         return message.ListFields()
     return [(message.DESCRIPTOR.fields_by_name[name], getattr(message, name)) for name in ("name", "external_data")]
 
 
 def check_versions(model: ModelProto) -> None:
-    """Check that versions are valid for ONNX: 32-bit integers.
+    """Check that versions are in the range that ONNX accepts: 1 to 2^31 - 1.
 
     Raises ModelError.
     """
@@ -99,7 +99,7 @@ def _check_equation(equation: bytes, node: NodeProto) -> None:
 
 
 def check_attributes(model: ModelProto) -> None:
-    """Check that only functions refer to attributes of their calls, and that equations of Einsum are valid.
+    """Check that only functions refer to the attributes of their calls, and that the equations of Einsum are valid.
 
     Raises ModelError.
     """
@@ -115,7 +115,7 @@ def check_attributes(model: ModelProto) -> None:
 
 
 def check_outputs(model: ModelProto) -> None:
-    """Check that the graph has outputs, and the graphs of `If`, `Loop` and `Scan` as many as the node needs.
+    """Check that the graph has outputs, and that the graphs of `If`, `Loop` and `Scan` have as many as the node needs.
 
     Raises ModelError.
     """
@@ -135,12 +135,12 @@ def _no_outputs(_: NodeProto) -> int:
 
 
 def _of_loop(node: NodeProto) -> int:
-    """The condition, and the carried values or all outputs."""
+    """The outputs that a body of `Loop` needs: the condition, and at least one for each carried value and output."""
     return 1 + max(len(node.input) - 2, len(node.output))
 
 
 def _of_scan(node: NodeProto) -> int:
-    """The states or all outputs."""
+    """The outputs that a body of `Scan` needs: at least one for each state and output."""
     scanned = next((each.i for each in node.attribute if each.name == "num_scan_inputs"), 0)
     return max(len(node.input) - scanned, len(node.output))
 
@@ -150,4 +150,4 @@ _OUTPUTS: dict[str, Callable[[NodeProto], int]] = {
     "Loop": _of_loop,
     "Scan": _of_scan,
 }
-"""The least number of outputs of the graphs inside of a node."""
+"""The minimum number of outputs of the graphs in a node."""

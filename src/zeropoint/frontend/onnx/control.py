@@ -1,8 +1,8 @@
 """`If`, `Loop` and `Scan`: their graphs are inlined.
 
-A computed condition becomes a `select`: both branches are computed, and all trips that a loop may make. All ops are
-pure, so the results are the same, and quantization needs no support for control flow. Loops that may make more trips
-than `TRIPS` become a `while`; what is inside of it stays float.
+A computed condition becomes a `select`. Both branches are computed, and all trips that a loop may make. All ops are
+pure, so the results are the same, and quantization needs no support for control flow. Loops that may make more than
+`TRIPS` trips become a `while`, whose body stays float.
 
 Source: the ONNX operator specification.
 """
@@ -24,19 +24,19 @@ from zeropoint.ir.stablehlo import AddOp, AndOp, ComparisonDirection, ReverseOp,
 from zeropoint.ir.tensors import shape_of
 
 TRIPS = 512
-"""Maximum number of trips of an unrolled loop; others become a `while`."""
+"""Maximum number of trips of a loop that is unrolled. Other loops become a `while`."""
 
 
 def _chosen(condition: SSAValue, on_true: SSAValue, on_false: SSAValue, build: Builder) -> SSAValue:
     if on_true is on_false:
         return on_true
     if on_true.type != on_false.type:
-        raise NodeError(f"found {on_true.type} and {on_false.type} of a computed condition, expected the same type")
+        raise NodeError(f"found {on_true.type} and {on_false.type} for a computed condition, expected one type")
     return build.apply(SelectOp, condition, on_true, on_false)
 
 
 def if_(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
-    """`If`: one branch for a constant condition, else a `select` between the results of both."""
+    """`If`: one branch if the condition is constant, else a `select` between the results of both."""
     branches = [node.graph(name) for name in ("then_branch", "else_branch")]
     array = node.constant(0)
     if array is not None:
@@ -47,7 +47,7 @@ def if_(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
-    """`Loop`: up to `TRIPS` trips are unrolled, and a computed condition selects between old and new values."""
+    """`Loop`: up to `TRIPS` trips are unrolled. A computed condition selects between old and new values."""
     body = node.graph("body")
     most, start = node.constant(0), node.constant(1)
     alive: SSAValue | bool = True
@@ -78,7 +78,7 @@ def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 def _while(
     node: OnnxNode, body: GraphProto, alive: SSAValue | bool, carried: Sequence[SSAValue], build: Builder
 ) -> tuple[SSAValue, ...]:
-    """A `Loop` of many trips, of a computed number of them, or with only a condition."""
+    """`Loop` as a `while`: with many trips, with a computed number of trips, or with only a condition."""
     most = node.constant(0)
     count = None if most is None else int(most.reshape(-1)[0])
     if alive is False:
@@ -86,7 +86,7 @@ def _while(
     limit = node.scalar(0) if node.has(0) and most is None else None
 
     def trip(number: SSAValue, state: Sequence[SSAValue]) -> Trip:
-        # A body runs only if the condition holds.
+        # Inside the body, the condition is known to be true.
         again, *results = build.inline(body, [number, np.array(True), *state])
         array, condition = constant_array(again, build.weights), build.reshape(again, ())
         known = None if array is None else bool(array.reshape(-1)[0])
@@ -167,7 +167,7 @@ def scan(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def _turned(rows: SSAValue, axis: int, reverse: bool, build: Builder) -> SSAValue:
-    """Rows that were stacked along dimension 0, in the other order if `reverse`, along another dimension."""
+    """Move stacked rows from dimension 0 to another dimension; reverse their order if `reverse`."""
     rank = len(shape_of(rows))
     axis = axis_of(axis, rank)
     if reverse:

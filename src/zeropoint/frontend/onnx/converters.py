@@ -42,7 +42,7 @@ from zeropoint.frontend.onnx.node import OnnxNode
 from zeropoint.ir import chlo, stablehlo
 
 NodeConverter = Callable[[OnnxNode, Builder], SSAValue | tuple[SSAValue, ...]]
-"""Appends StableHLO for a node and returns its outputs; missing trailing outputs are not supported.
+"""Appends StableHLO ops for a node and returns its outputs. Trailing outputs that are not supported may be missing.
 
 Raises NodeError for unsupported forms.
 """

@@ -17,12 +17,12 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 
 def unless(default: int, values: Sequence[int]) -> Sequence[int] | None:
-    """The values, or None if all are the default, so that the attribute is omitted."""
+    """The values, or None if all have the default value, so that the attribute is omitted."""
     return values if any(value != default for value in values) else None
 
 
 def convolution(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Conv` in 1, 2 or 3 dimensions, channels first; the bias is broadcast along dimension 1 and added.
+    """`Conv` in 1, 2 or 3 dimensions, channels first. The bias is broadcast along dimension 1 and added.
 
         %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
              window = {stride = [2, 2], pad = [[1, 1], [1, 1]]} {feature_group_count = 1, batch_group_count = 1}

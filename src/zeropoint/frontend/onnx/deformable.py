@@ -1,4 +1,4 @@
-"""`DeformConv`: a convolution whose taps are moved by computed offsets.
+"""`DeformConv`: a convolution whose taps are displaced by computed offsets.
 
 Source: the ONNX operator specification; Zhu et al., "Deformable ConvNets v2".
 """
@@ -20,9 +20,9 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 
 def deform_conv(node: OnnxNode, build: Builder) -> SSAValue:
-    """`DeformConv` in two dimensions: linear interpolation at the moved taps, then a `dot_general` with the kernel.
+    """`DeformConv` in two dimensions: bilinear interpolation at the taps, then a `dot_general` with the kernel.
 
-    Positions outside of the image are 0. A mask multiplies the taps.
+    Elements outside of the image are 0. If there is a mask, the taps are multiplied by it.
     """
     value, kernel, offsets = node.operand(0), node.operand(1), node.operand(2)
     if len(shape_of(value)) != 4 or len(shape_of(kernel)) != 4:
@@ -69,13 +69,13 @@ def _check(value: SSAValue, shape: Sequence[int], what: str) -> None:
 
 
 def _one(value: SSAValue, axis: int, number: int, build: Builder) -> SSAValue:
-    """The part at one index of a dimension, which is removed."""
+    """The part at one index of a dimension. The dimension is removed."""
     part = part_of(value, axis, range(number, number + 1), build)
     return build.reshape(part, [size for at, size in enumerate(shape_of(part)) if at != axis])
 
 
 def _starts(window: OnnxWindow, axis: int, outputs: Sequence[int]) -> np.ndarray:
-    """The f32 positions of the taps without offsets along a dimension: (taps, rows, columns)."""
+    """The f32 positions of the taps along a dimension, without offsets: (taps, rows, columns)."""
     coordinate = np.arange(outputs[axis]) * window.strides[axis] - window.padding[axis][0]
     tap = np.unravel_index(np.arange(window.sizes[0] * window.sizes[1]), window.sizes)[axis] * window.dilations[axis]
     found = tap[:, None, None] + (coordinate[None, :, None] if axis == 0 else coordinate[None, None, :])
@@ -87,7 +87,7 @@ def _moved(offset: SSAValue, start: np.ndarray, build: Builder) -> SSAValue:
 
 
 def _contracted(rows: SSAValue, kernel: SSAValue, groups: int, build: Builder) -> SSAValue:
-    """Rows [N, taps, H, W, C] times a kernel [O, C/group, ...], by groups: [N, O, H, W]."""
+    """Rows [N, taps, H, W, C] times a kernel [O, C/group, ...], for each group: [N, O, H, W]."""
     batch, taps, height, width, _ = shape_of(rows)
     features, depth, *_ = shape_of(kernel)
     last = build.insert(TransposeOp(rows, [0, 2, 3, 1, 4]))

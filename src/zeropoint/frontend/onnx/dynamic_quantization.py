@@ -23,7 +23,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of
 
 LEVELS = 255.0
-"""The greatest u8, the only storage type of the operator."""
+"""The largest u8. The operator has no other storage type."""
 
 
 def dynamic_quantize_linear(node: OnnxNode, build: Builder) -> tuple[SSAValue, SSAValue, SSAValue]:
@@ -32,7 +32,8 @@ def dynamic_quantize_linear(node: OnnxNode, build: Builder) -> tuple[SSAValue, S
     The range [low, high] of the values is extended to include 0; scale = (high - low) / 255, and
     zero_point = round(-low / scale). Source: the ONNX operator specification.
 
-    A tensor of zeros has scale 1, as in onnxruntime; the specification's formula gives scale 0, and quotients NaN.
+    A tensor of zeros has scale 1, as in onnxruntime. By the specification's formula, the scale would be 0 and x / scale
+    NaN.
     """
     value = node.operand(0)
     axes = range(len(shape_of(value)))

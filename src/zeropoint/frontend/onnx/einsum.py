@@ -28,7 +28,7 @@ class _Term:
 
 
 def _spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The labels of inputs and output; an ellipsis becomes unused capital letters."""
+    """The labels of inputs and output. An ellipsis is replaced by unused capital letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
     free = [letter for letter in string.ascii_uppercase if letter not in equation]
@@ -52,7 +52,7 @@ def _spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def _without_repeats(term: _Term, build: Builder) -> _Term:
-    """A term without repeated labels: diagonals are extracted by a mask and a sum."""
+    """A term without repeated labels. Diagonals are extracted by a mask and a sum."""
     value, labels = term.value, term.labels
     for label in sorted(set(labels)):
         while labels.count(label) > 1:
@@ -68,7 +68,7 @@ def _without_repeats(term: _Term, build: Builder) -> _Term:
 
 
 def _summed(term: _Term, kept: str, build: Builder) -> _Term:
-    """A term summed over the labels that no other term or the output has."""
+    """A term summed over the labels that neither another term nor the output has."""
     axes = [axis for axis, label in enumerate(term.labels) if label not in kept]
     if not axes:
         return term
@@ -76,12 +76,14 @@ def _summed(term: _Term, kept: str, build: Builder) -> _Term:
 
 
 def _product(lhs: _Term, rhs: _Term, kept: str, build: Builder) -> _Term:
-    """The product of two terms: shared labels are batch dimensions if they are kept, else contracted."""
+    """The product of two terms. Shared labels are batch dimensions if they are kept, else they are contracted."""
     shared = [label for label in lhs.labels if label in rhs.labels]
     batch, contracted = [x for x in shared if x in kept], [x for x in shared if x not in kept]
     sizes = dict(zip(lhs.labels + rhs.labels, shape_of(lhs.value) + shape_of(rhs.value), strict=True))
     if any(shape_of(lhs.value)[lhs.labels.index(x)] != shape_of(rhs.value)[rhs.labels.index(x)] for x in shared):
-        raise NodeError(f"found shapes {list(shape_of(lhs.value))} and {list(shape_of(rhs.value))} of one label")
+        raise NodeError(
+            f"found shapes {list(shape_of(lhs.value))} and {list(shape_of(rhs.value))} of one label, expected one size"
+        )
     labels = "".join(batch)
     labels += "".join(x for x in lhs.labels if x not in shared) + "".join(x for x in rhs.labels if x not in shared)
     dimensions = [tuple(term.labels.index(x) for x in group) for group in (batch, contracted) for term in (lhs, rhs)]
@@ -90,7 +92,7 @@ def _product(lhs: _Term, rhs: _Term, kept: str, build: Builder) -> _Term:
 
 
 def einsum(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Einsum`: sums over labels that only one input has, a `dot_general` per further input, a `transpose`."""
+    """`Einsum`: sums over labels that only one input has, a `dot_general` for each further input, a `transpose`."""
     values = node.operands()
     inputs, output = _spelled(node.text("equation", ""), [len(shape_of(value)) for value in values])
     terms = [_without_repeats(_Term(*pair), build) for pair in zip(values, inputs, strict=True)]

@@ -19,7 +19,7 @@ from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
 _NARROW = 60000.0
-"""An upper bound of the greatest number of every 8-bit float type."""
+"""An upper bound of the largest number of every 8-bit float type."""
 
 
 def unary(op: type[UnaryOp]) -> ValueConverter:
@@ -32,7 +32,7 @@ def unary(op: type[UnaryOp]) -> ValueConverter:
 
 
 def binary(op: type[BinaryOp]) -> ValueConverter:
-    """A converter to a binary op, applied from left to right if there are more than two inputs (`Max`, `Min`, `Sum`).
+    """A converter to a binary op. More than two inputs (`Max`, `Min`, `Sum`) are combined from left to right.
 
     %0 = stablehlo.broadcast_in_dim %b, dims = [1]
     %1 = stablehlo.add %a, %0
@@ -50,7 +50,10 @@ def binary(op: type[BinaryOp]) -> ValueConverter:
 
 
 def broadcast_from_axis(node: OnnxNode, build: Builder) -> tuple[SSAValue, SSAValue]:
-    """Broadcasting before opset 7: the second input's dimensions match the first's from `axis` on, or the last ones."""
+    """Broadcasting before opset 7: the dimensions of the second input match those of the first from `axis` on.
+
+    Without `axis`, they match the last dimensions.
+    """
     lhs, rhs = node.operand(0), node.operand(1)
     rank, size = len(shape_of(lhs)), len(shape_of(rhs))
     axis = axis_of(node.integer("axis", rank - size), rank) if size else 0
@@ -103,7 +106,7 @@ def dropout(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 
 
 def cast(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Cast`: `convert`; no op between floats of 16 to 64 bits, which are all f32 here."""
+    """`Cast`: `convert`. No op between floats of 16 to 64 bits, because a program holds all of them as f32."""
     to = node.text("to", "") if node.opset < 6 else node.integer("to", 0)
     code = TensorProto.DataType.Value(to) if isinstance(to, str) else to
     return _cast(node, program_element(code), build)
@@ -115,7 +118,7 @@ def cast_like(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def _cast(node: OnnxNode, element: Attribute, build: Builder) -> SSAValue:
-    """`convert`; for an 8-bit float with `saturate`, numbers are clamped to its range first."""
+    """`convert`. With `saturate`, numbers are clamped to the range of an 8-bit float first."""
     value = node.operand(0)
     if element != element_of(value) and isinstance(element, AnyFloat) and node.integer("saturate", 1):
         return saturated(value, element, build)
@@ -126,7 +129,7 @@ def _cast(node: OnnxNode, element: Attribute, build: Builder) -> SSAValue:
 
 
 def saturated(value: SSAValue, element: Attribute, build: Builder) -> SSAValue:
-    """`convert` to a float; for a float of 8 bits or less, numbers are clamped to its range first."""
+    """`convert` to a float. Numbers are clamped to the range of a float of 8 bits or fewer first."""
     largest = FORMATS[type(element)].largest
     if largest < _NARROW:
         if not isinstance(element_of(value), AnyFloat):

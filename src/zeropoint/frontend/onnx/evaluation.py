@@ -1,6 +1,6 @@
-"""Evaluates integers that nodes compute from constants and shapes, if constant folding has left them.
+"""Evaluate integers that nodes compute from constants and shapes, where constant folding did not.
 
-Source: ONNX's reference implementation, which evaluates the node.
+The nodes are evaluated by ONNX's reference implementation.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _LEFT = frozenset({"Constant", "DequantizeLinear", "If", "Loop", "QuantizeLinear
 
 
 def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None:
-    """The results of a node with constant integer inputs, or of a node that reads a shape; None for any other node."""
+    """The results of a node with constant integer inputs, or of a node that only reads a shape; None for others."""
     if node.domain not in ("", "ai.onnx") or node.op_type in _LEFT:
         return None
     if node.op_type in ("Shape", "Size"):
         if not build.is_known(node.input[0]):
             return None
-        # The node reads only the shape, so a broadcast number can replace the value.
+        # The node reads only the shape, so a broadcast number of that shape can replace the value.
         arrays: list[Array | None] = [np.broadcast_to(np.float32(0), shape_of(build.value(node.input[0])))]
     else:
         arrays = [build.array(name) if name else None for name in node.input]
@@ -51,7 +51,7 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
 
 
 def _elements(node: NodeProto, arrays: list[Array | None]) -> list[Array] | None:
-    """The elements of a tensor by indices along an axis, which ONNX's reference fails to find in tensors of one row."""
+    """`GatherElements`. ONNX's reference fails for tensors of one row."""
     data, indices = arrays
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
     if data is None or indices is None or data.ndim != indices.ndim or not -data.ndim <= axis < data.ndim:

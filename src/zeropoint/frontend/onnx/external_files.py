@@ -1,4 +1,4 @@
-"""The files beside an ONNX model that hold its weights, so that no output replaces them."""
+"""The files beside an ONNX model that hold its weights, so that no command overwrites them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zeropoint.frontend.onnx.inline_data import model_of
 
 
 def external_files(path: Path) -> set[str]:
-    """The locations, relative to the model's folder, that the tensors of a model name; empty for a broken file."""
+    """The files that the tensors of a model refer to, relative to the model's folder; empty for a broken file."""
     try:
         model = model_of(path)
     except (OSError, DecodeError, UnicodeDecodeError, ValueError):
-        return set()  # whoever loads the model says what is wrong
+        return set()  # loading the model reports the error
     return {entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"}
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """The weights of a model's graphs and functions, and the tensors that are attributes of their nodes."""
+    """The weights of a model's graphs and functions, and the tensors in attributes of their nodes."""
     for outer in (model.graph, *(GraphProto(node=function.node) for function in model.functions)):
         for graph in (outer, *graphs_inside(outer, deep=True)):
             yield from graph.initializer

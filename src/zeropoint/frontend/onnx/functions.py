@@ -1,7 +1,7 @@
-"""Local functions of a model: checked, then inlined by `onnx.inliner`.
+"""Local functions of a model. They are checked, then inlined by `onnx.inliner`.
 
-The checks are needed because the inliner has no limit: recursive functions, or functions whose size doubles with each
-call level, would exhaust memory.
+The inliner has no limits. Without the checks, recursive functions, or functions whose size doubles at each level of
+calls, would exhaust memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _by_key(model: ModelProto) -> dict[_Key, FunctionProto]:
 
 
 def _size(key: _Key, functions: Mapping[_Key, FunctionProto], known: dict[_Key, int], around: tuple[_Key, ...]) -> int:
-    """Number of nodes of a function after inlining; `around` is the stack of callers."""
+    """The number of nodes of a function after inlining. `around` is the stack of callers."""
     if key in around or len(around) > len(functions):
         called = " -> ".join(name for _, name, _ in (*around[around.index(key) :], key))
         raise ModelError(f"found functions that call themselves ({called}), expected no recursion")
@@ -59,8 +59,8 @@ def _size(key: _Key, functions: Mapping[_Key, FunctionProto], known: dict[_Key, 
 def inline_functions(model: ModelProto) -> ModelProto:
     """The model without local functions.
 
-    Raises ModelError for recursive functions, more than a million nodes, two functions with the same name, and anything
-    that the inliner rejects.
+    Raises ModelError for recursive functions, for more than `MOST_NODES` nodes, for two functions with the same name,
+    and for functions that the inliner rejects.
     """
     if not model.functions:
         return model
@@ -70,8 +70,8 @@ def inline_functions(model: ModelProto) -> ModelProto:
         _size(key, functions, sizes, ())
     total = sum(1 + sizes.get(_key(node), 0) for node in nodes_of(model.graph))
     if total > MOST_NODES:
-        raise ModelError(f"found functions that make {total:,} nodes where they are called, expected {MOST_NODES:,}")
+        raise ModelError(f"found functions of {total:,} nodes after inlining, expected at most {MOST_NODES:,}")
     try:
         return inliner.inline_local_functions(model)
-    except Exception as error:  # the C++ inliner raises no specific type
+    except Exception as error:  # the C++ inliner raises no specific exception
         raise ModelError(f"found functions that cannot be inlined: {error}") from error

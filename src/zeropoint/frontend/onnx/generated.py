@@ -20,7 +20,7 @@ from zeropoint.limits import afford
 
 
 def range_(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Range`: a constant; start, limit and delta must be constant, because they determine the shape."""
+    """`Range`: a constant. Start, limit and delta must be constant, because they determine the shape."""
     numbers: list[Array] = []
     for index, name in enumerate(("start", "limit", "delta")):
         array = node.parameter(index, name)
@@ -37,7 +37,7 @@ def range_(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def constant_of_shape(node: OnnxNode, build: Builder) -> SSAValue:
-    """`ConstantOfShape`: a broadcast number, by default 0."""
+    """`ConstantOfShape`: a broadcast number, 0 by default."""
     shape = node.integers_at(0, "shape") or ()
     tensor = node.tensor("value")
     number = np.zeros((), np.float32) if tensor is None else numpy_helper.to_array(tensor)
@@ -86,7 +86,7 @@ def trilu(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def one_hot(node: OnnxNode, build: Builder) -> SSAValue:
-    """`OneHot`: `compare` of indices with `iota`, then `select` of two numbers; negative indices count from the end."""
+    """`OneHot`: `compare` of indices with `iota`, then `select` of two numbers. Negative indices count from the end."""
     indices, depth, numbers = node.operand(0), node.integers_at(1, "depth") or (), node.operand(2)
     if len(depth) != 1 or shape_of(numbers) != (2,):
         raise NodeError(f"found depth {list(depth)} and values of shape {list(shape_of(numbers))}, expected 1 and [2]")
@@ -111,7 +111,7 @@ def _element(numbers: SSAValue, index: int, shape: list[int], build: Builder) ->
 
 
 def tile(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Tile`: `reshape` to a 1 before each repeated dimension, `broadcast_in_dim`, `reshape`.
+    """`Tile`: `reshape` that inserts a 1 before each repeated dimension, `broadcast_in_dim`, `reshape`.
 
     Before opset 6, it repeats a single dimension.
     """

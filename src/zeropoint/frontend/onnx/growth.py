@@ -1,4 +1,4 @@
-"""Result sizes of ops that are determined by constants, to check them before ONNX's evaluator allocates the result.
+"""The sizes of results that constants determine, so that they are checked before ONNX's evaluator allocates the result.
 
 Source: the ONNX operator specification.
 """
@@ -49,11 +49,11 @@ _RESULTS: Mapping[str, tuple[int, Callable[..., float]]] = {
     "Tile": (2, _spread),
     "Upsample": (0, _any_number),
 }
-"""By op: the number of leading inputs that bound the result's number of elements, and a function for that bound."""
+"""For each op, the number of inputs that determine the size of the result, and a function of them that bounds it."""
 
 
 def result_elements(op_type: str, inputs: Sequence[Array | None]) -> float:
-    """An upper bound on the elements of an op's result; 0 if only the input sizes determine it."""
+    """An upper bound of the number of elements of an op's result; 0 if only the sizes of its inputs determine it."""
     count, elements = _RESULTS.get(op_type, (0, _nothing))
     given = [array for array in inputs[:count] if array is not None and array.size]
     return elements(*given) if len(given) == count else 0.0

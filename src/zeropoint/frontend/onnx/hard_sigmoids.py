@@ -1,4 +1,4 @@
-"""Recognize hard sigmoids that are written as the sum of two quantized values, as exported files have them.
+"""Recognize hard sigmoids that are written as a sum of two quantized values, as zeropoint exports them.
 
 ```
 r = DequantizeLinear(q, slope * s, z)          # q is quantized with s and z
@@ -9,7 +9,8 @@ becomes
 ```
 y = QuantizeLinear(HardSigmoid<alpha=slope, beta=offset>(DequantizeLinear(q, s, z)), s_y, z_y)
 ```
-Otherwise `q` is read at two scales, so it has no quantized type, and the network needs calibration data again.
+Without this, `q` would be read at two scales. It would have no quantized type, and the network would need calibration
+data again.
 
 Source: `export/onnx/rows.py`, `hard_sigmoid`.
 """
@@ -28,12 +29,15 @@ from zeropoint.frontend.onnx.tensors import read_tensor
 from zeropoint.ir.tensors import Array
 
 SLACK = 1e-5
-"""By how much the largest number of the result's storage may be above 1: its scale is f32."""
+"""By how much the largest number of the result's type may exceed 1, because its scale is rounded to f32."""
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """An Add, the dequantization at another scale that it reads, the own scale and zero point, slope and offset."""
+    """An Add, the dequantization `read` at another scale, and the line that it computes.
+
+    `own` names the scale and zero point that the dequantized integers were quantized with.
+    """
 
     add: NodeProto
     read: NodeProto
@@ -44,7 +48,7 @@ class _Sum:
 
 @dataclass
 class _Graph:
-    """The nodes of a graph by the tensors that they make and read, and its constants."""
+    """The nodes of a graph by the tensors that they compute and read, and the constants of the graph."""
 
     graph: GraphProto
     folder: Path
@@ -60,12 +64,12 @@ class _Graph:
                 self.readers.setdefault(name, []).append(node)
 
     def made_by(self, name: str, op: str) -> NodeProto | None:
-        """The node of type `op` with three inputs that makes a tensor."""
+        """The node of type `op` with three inputs that computes a tensor; None if there is none."""
         node = self.makers.get(name)
         return node if node is not None and node.op_type == op and len(node.input) == 3 else None
 
     def quantized_by(self, name: str) -> tuple[str, str] | None:
-        """The scale and the zero point of the op that quantizes a tensor."""
+        """The names of the scale and zero point that a tensor was quantized with; None if it was not."""
         node = self.makers.get(name)
         index = None if node is None else QUANTIZING.get(node.op_type)
         if node is None or index is None or len(node.input) < index + 2:
@@ -73,14 +77,14 @@ class _Graph:
         return node.input[index], node.input[index + 1]
 
     def only_reader(self, name: str, op: str) -> NodeProto | None:
-        """The only node that reads a tensor, if it is of type `op` with three inputs."""
+        """The only reader of a tensor, if it is a node of type `op` with three inputs."""
         readers = self.readers.get(name, [])
         is_output = any(output.name == name for output in self.graph.output)
         single = len(readers) == 1 and not is_output and readers[0].op_type == op and len(readers[0].input) == 3
         return readers[0] if single else None
 
     def number(self, name: str) -> Array | None:
-        """The only number of a constant; None for other tensors."""
+        """The number in a constant of one element; None for other tensors."""
         tensor = self.constants.get(name)
         if tensor is None or any(size != 1 for size in tensor.dims):
             return None
@@ -88,7 +92,7 @@ class _Graph:
 
 
 def restore_hard_sigmoids(model: ModelProto, folder: Path) -> None:
-    """Write such sums as hard sigmoids, in place; `folder` contains the model's external data."""
+    """Rewrite such sums as hard sigmoids, in place. `folder` contains the model's external data."""
     graph = _Graph(model.graph, folder)
     sums = {found.add.output[0]: found for node in model.graph.node for found in _sums(node, graph)}
     if not sums:
@@ -117,7 +121,7 @@ def _restored(found: _Sum, taken: set[str]) -> list[NodeProto]:
 
 
 def _sums(node: NodeProto, graph: _Graph) -> Iterator[_Sum]:
-    """The Add as such a sum; nothing for other nodes."""
+    """Yield the sum if the node is the Add of one."""
     if node.op_type != "Add" or len(node.input) != 2:
         return
     if not _is_a_share(graph.only_reader(node.output[0], "QuantizeLinear"), graph):
@@ -134,7 +138,7 @@ def _sums(node: NodeProto, graph: _Graph) -> Iterator[_Sum]:
 
 
 def _is_a_share(node: NodeProto | None, graph: _Graph) -> bool:
-    """Whether a quantization stores numbers from 0 to 1 only."""
+    """Whether the type of a quantization represents only numbers from 0 to 1."""
     if node is None:
         return False
     scale, point = graph.number(node.input[1]), graph.number(node.input[2])
@@ -146,7 +150,7 @@ def _is_a_share(node: NodeProto | None, graph: _Graph) -> bool:
 
 
 def _real(node: NodeProto | None, graph: _Graph) -> np.float32 | None:
-    """The number that a dequantization makes of a constant."""
+    """The number that a dequantization of a constant yields; None for other nodes."""
     if node is None:
         return None
     stored, scale, point = (graph.number(name) for name in node.input)
@@ -156,7 +160,7 @@ def _real(node: NodeProto | None, graph: _Graph) -> np.float32 | None:
 
 
 def _ratio(own: tuple[str, str], read: NodeProto, graph: _Graph) -> np.float32 | None:
-    """The f32 that turns the own scale of integers into the one that they are read at; None if there is none."""
+    """The f32 slope with slope * own scale == the scale at which the integers are read; None if there is none."""
     scales = [graph.number(name) for name in (own[0], read.input[1])]
     points = [graph.number(name) for name in (own[1], read.input[2])]
     if scales[0] is None or scales[1] is None or points[0] is None or points[0] != points[1]:

@@ -30,12 +30,12 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, wit
 
 
 def gather(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Gather`: a `slice` for equally spaced constant indices, otherwise a `gather`.
+    """`Gather`: a `slice` if the indices are constant and equally spaced, else a `gather`.
 
         %0 = "stablehlo.gather"(%table, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [2],
              collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 4>}>
 
-    Negative indices count from the end; computed indices are adjusted by `select`.
+    Negative indices count from the end. Computed indices are adjusted by a `select`.
     """
     value = node.operand(0)
     axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
@@ -56,8 +56,8 @@ def gather(node: OnnxNode, build: Builder) -> SSAValue:
 def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
     """The elements at constant positions along a dimension.
 
-    Equally spaced positions become a `slice`; repeating each element n times becomes `reshape`, `broadcast_in_dim`,
-    `reshape`; anything else becomes a `gather`.
+    Equally spaced positions become a `slice`. Positions that repeat each element n times become `reshape`,
+    `broadcast_in_dim`, `reshape`. All others become a `gather`.
     """
     shape = shape_of(value)
     size, numbers = shape[axis], np.asarray(positions, np.int64)
@@ -77,9 +77,9 @@ def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) ->
 
 
 def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> SSAValue:
-    """`gather` along one dimension, which is replaced by the dimensions of the indices.
+    """`gather` along one dimension, which the dimensions of the indices replace.
 
-    Raises NodeError if there is nothing to select from.
+    Raises NodeError if the dimension is empty.
     """
     shape, rank = shape_of(value), len(shape_of(indices))
     selected = (*shape[:axis], *shape_of(indices), *shape[axis + 1 :])
@@ -99,7 +99,10 @@ def gathered(value: SSAValue, indices: SSAValue, axis: int, build: Builder) -> S
 
 
 def bound_input(indices: SSAValue, size: int, build: Builder) -> None:
-    """If indices into a dimension of a size are an input, moved, converted or plus a number: declare its bounds."""
+    """Declare the bounds of an input that is used as indices into a dimension of a given size.
+
+    Between the input and the op, indices may be moved, converted, or increased by a number.
+    """
     origin, moved = indices, 0
     while (step := _step_back(origin, build)) is not None:
         origin, number = step
@@ -110,7 +113,7 @@ def bound_input(indices: SSAValue, size: int, build: Builder) -> None:
 
 
 def _step_back(value: SSAValue, build: Builder) -> tuple[SSAValue, int] | None:
-    """The operand that a value is the elements of, plus a number: that operand and the number. None for other ops."""
+    """The operand of an op that only moves or converts elements or adds a number, and this number; None for others."""
     op = value.owner
     if isinstance(op, ReshapeOp | ConvertOp | BroadcastInDimOp | TransposeOp):
         return op.operands[0], 0
@@ -123,7 +126,7 @@ def _step_back(value: SSAValue, build: Builder) -> tuple[SSAValue, int] | None:
 
 
 def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
-    """Indices counted from the start: `select` of negative indices plus the size, and the others."""
+    """Indices counted from the start: a `select` adds the size to negative indices."""
     bound_input(indices, size, build)
     negative = build.insert(CompareOp(indices, build.splat(0, indices), ComparisonDirection.LT))
     moved = build.insert(AddOp(indices, build.splat(size, indices)))

@@ -1,9 +1,11 @@
-"""Reads a large ONNX file without its large weights, which become external data in the same file.
+"""Read a large ONNX file without its large weights, which become external data in the same file.
 
-protobuf holds a file as a whole, once more while it reads it, and the weights a third time as Python's bytes. So the
-weights of large files are skipped: where their bytes are is all that is kept, and they are memory-mapped as those of a
-data file. The format, https://protobuf.dev/programming-guides/encoding: a message is a list of fields, each with a
-varint of its number and its kind; fields of one number are merged, whatever is between them.
+protobuf holds the bytes of the whole file, a second copy while it parses them, and a third copy of the weights as
+Python bytes. So the large weights of large files are skipped when the file is parsed. Only their positions are kept,
+and they are memory-mapped like external data.
+
+Source: https://protobuf.dev/programming-guides/encoding. A message is a list of fields. Each begins with a varint of
+its number and kind. Messages of one field number are merged, even if other fields are between them.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from onnx import ModelProto, TensorProto, helper
 from zeropoint.frontend.onnx.tensors import PACKED, is_held
 
 LARGE_FILE = 64 << 20
-"""Files of fewer bytes are read as they are."""
+"""The size in bytes from which a file is read in this way."""
 LARGE_TENSOR = 1 << 16
-"""Bytes of weights that are worth an entry of their own."""
+"""The size in bytes from which weights are skipped."""
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
 """Numbers of fields in onnx.proto."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -32,12 +34,12 @@ _LONGEST_VARINT = 10
 
 
 class _Foreign(Exception):
-    """Bytes that are not fields; protobuf says what is wrong with them."""
+    """Bytes that are not fields. The file is then parsed by protobuf, which reports the error."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A field of a message in a file: all of it is from `start` to `end`; `content` is where its value begins."""
+    """A field of a message in a file. It spans the bytes from `start` to `end`; its value begins at `content`."""
 
     number: int
     kind: int
@@ -47,7 +49,10 @@ class _Field:
 
 
 def model_of(path: Path) -> ModelProto:
-    """The model in a file, large weights as references. Raises OSError; DecodeError if the file is not a model."""
+    """The model in a file, with references to its large weights.
+
+    Raises OSError if the file cannot be read, and DecodeError if it is not a model.
+    """
     found = large_model(path, path.parent)
     return onnx.load_model_from_string(path.read_bytes(), "protobuf") if found is None else found
 
@@ -55,7 +60,7 @@ def model_of(path: Path) -> ModelProto:
 def large_model(path: Path, folder: Path) -> ModelProto | None:
     """The model in a large file, with references to its large weights.
 
-    None for a small file, one that is not in `folder` itself, such as a link, and one that is not a model.
+    None for a small file, for a file that is not a model, and for a link to a file outside of `folder`.
     """
     if path.stat().st_size < LARGE_FILE or path.resolve().parent != folder.resolve():
         return None
@@ -84,7 +89,7 @@ def _model(data: mmap.mmap, name: str) -> ModelProto:
 
 
 def _reference(data: mmap.mmap, field: _Field, name: str) -> TensorProto | None:
-    """A large initializer, its data in the file `name`; None for any other field of a graph."""
+    """A large initializer that refers to its data in the file `name`; None for any other field of a graph."""
     if field.number != _GRAPH_INITIALIZER or field.kind != _BYTES or field.end - field.content < LARGE_TENSOR:
         return None
     inside = [*_fields(data, field.content, field.end)]
@@ -105,7 +110,7 @@ def _reference(data: mmap.mmap, field: _Field, name: str) -> TensorProto | None:
 
 
 def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[_Field]:
-    """The fields of a message. Raises _Foreign for bytes that are none."""
+    """The fields of a message. Raises _Foreign for bytes that are not fields."""
     while start < end:
         tag, content = _varint(data, start, end)
         number, kind = tag >> 3, tag & 7
@@ -125,7 +130,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[_Field]:
 
 
 def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the low ones first, and where it ends. Raises _Foreign if it does not."""
+    """A varint (7 bits per byte, the low bits first), and the position after it. Raises _Foreign if it does not end."""
     value = 0
     for place in range(start, min(end, start + _LONGEST_VARINT)):
         value |= (data[place] & 0x7F) << (7 * (place - start))

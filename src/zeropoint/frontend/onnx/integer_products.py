@@ -21,7 +21,7 @@ from zeropoint.ir.tensors import shape_of
 
 
 def _from_zero(node: OnnxNode, index: int, point: int, axis: int, build: Builder) -> SSAValue:
-    """An integer input as i32 minus its zero point, which is one number or one per index of `axis`."""
+    """An integer input as i32, minus its zero point: one number, or one for each index of `axis`."""
     value = converted(node.operand(index), i32, build)
     if not node.has(point):
         return value
@@ -36,7 +36,7 @@ def _from_zero(node: OnnxNode, index: int, point: int, axis: int, build: Builder
 
 
 def matmul_integer(node: OnnxNode, build: Builder) -> SSAValue:
-    """`MatMulInteger`: `dot_general` in i32, after subtracting the zero points."""
+    """`MatMulInteger`: `dot_general` in i32 of the inputs minus their zero points."""
     rank = len(shape_of(node.operand(0)))
     lhs = _from_zero(node, 0, 2, max(rank - 2, 0), build)
     rhs = _from_zero(node, 1, 3, len(shape_of(node.operand(1))) - 1, build)
@@ -44,7 +44,7 @@ def matmul_integer(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def conv_integer(node: OnnxNode, build: Builder) -> SSAValue:
-    """`ConvInteger`: `convolution` in i32, after subtracting the zero points."""
+    """`ConvInteger`: `convolution` in i32 of the inputs minus their zero points."""
     return convolved(node, _from_zero(node, 0, 2, 1, build), _from_zero(node, 1, 3, 0, build), build)
 
 
@@ -59,7 +59,7 @@ def qlinear_matmul(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def qlinear_conv(node: OnnxNode, build: Builder) -> SSAValue:
-    """`QLinearConv`: dequantize, convolve, add the bias (its scale is the product of both scales), quantize."""
+    """`QLinearConv`: dequantize, convolve, add the bias (whose scale is the product of both scales), quantize."""
     data = dequantized(node, 0, OnnxParameters(1, 2), build)
     kernel = dequantized(node, 3, OnnxParameters(4, 5, 0), build)
     result = convolved(node, data, kernel, build)

@@ -1,4 +1,4 @@
-"""Loads an ONNX file: makes shapes static, inlines functions, and converts the graph to a program."""
+"""Load an ONNX file: make shapes static, inline functions, and convert the graph to a program."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ OLDEST_OPSET = 1
 def load_onnx(
     path: Path, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant] | None = None
 ) -> Program:
-    """The float program of an ONNX file, with the file's layout (channels first) and names.
+    """Load the float program of an ONNX file, with the file's layout (channels first) and names.
 
-    Floats of every width become f32, in weights, inputs and outputs. `shapes` fixes dynamic dimensions, `constants`
+    Floats of every width become f32 in weights, inputs and outputs. `shapes` fixes dynamic dimensions, and `constants`
     turns inputs into constants.
 
-    Raises ModelError, a single line that starts with the path; OSError if the file cannot be read.
+    Raises ModelError, whose message is one line that starts with the path, and OSError if the file cannot be read.
     """
     with _naming(path):
         return _imported(_read(path), path.parent, shapes, constants or {})
@@ -53,12 +53,13 @@ def load_onnx(
 def load_onnx_model(
     model: ModelProto, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Constant] | None = None
 ) -> Program:
-    """The float program of an ONNX model in memory. External data is looked up in the current folder.
+    """Load the float program of an ONNX model in memory. External data is looked up in the current folder.
 
-    The model is not changed. Raises ModelError, a single line with the graph's name; OSError for external data.
+    The model is not changed. Raises ModelError, whose message is one line with the graph's name, and OSError if
+    external data cannot be read.
     """
     name = model.graph.name or "model"
-    # Arithmetic on constants of the model may give NaN or infinity; what rejects them says so.
+    # Constants of the model may give NaN or infinity. NumPy's warnings are hidden, because checks report errors.
     with reading(name, ModelError), _naming(name), np.errstate(all="ignore"):
         copied = ModelProto()
         copied.CopyFrom(model)
@@ -104,9 +105,9 @@ def _imported(
 
 
 def _read(path: Path) -> ModelProto:
-    """The model in a file; external data is not read yet.
+    """The model in a file, without its external data.
 
-    Raises ModelError if it is not an ONNX file, or its opset is too old or too new.
+    Raises ModelError if it is not an ONNX file, or if its opset is too old or too new.
     """
     size = path.stat().st_size
     try:
@@ -118,7 +119,7 @@ def _read(path: Path) -> ModelProto:
         ) from error
     if not model.ir_version or not model.HasField("graph"):
         raise ModelError(
-            f"found {size} bytes without a graph, expected an ONNX file; it is empty, truncated or foreign"
+            f"found {size} bytes without a graph, expected an ONNX file; it is empty, truncated or of another format"
         )
     _check_opset(model)
     return model

@@ -1,4 +1,4 @@
-"""Loops that are not written out: `stablehlo.while` around one trip.
+"""Loops that are not unrolled: a `stablehlo.while` around one trip.
 
 ```mlir
 %r:3 = stablehlo.while(%trip = %zero, %state = %x, %rows = %zeros) : tensor<i64>, tensor<4xf32>, tensor<2000x4xf32>
@@ -39,7 +39,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_shape
 
 @dataclass(frozen=True)
 class Trip:
-    """The results of a trip: the next `state`, the `rows` that are stacked, and whether there is another trip."""
+    """The results of a trip: the next `state`, the `rows` to stack, and whether there is another trip (`again`)."""
 
     state: Sequence[SSAValue]
     rows: Sequence[SSAValue] = ()
@@ -53,10 +53,11 @@ def looped(
     trip: Callable[[SSAValue, Sequence[SSAValue]], Trip],
     alive: SSAValue | None = None,
 ) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
-    """`count` trips, fewer if `alive` or a trip's `again` is false: the last state, and the rows [count, ...] in order.
+    """Emit a loop of `count` trips, or fewer if `alive` or the `again` of a trip is false.
 
-    `trip` emits one trip: its number, i64, and the state are given. Raises NodeError if a state changes its type, if
-    nothing ends the loop, or if fewer trips would make fewer rows.
+    Returns the last state, and the rows of all trips in order, [count, ...]. `trip` emits one trip, given its number
+    (i64) and the state. Raises NodeError if the type of a state changes, if nothing ends the loop, or if the number of
+    rows would depend on a condition.
     """
     outer, body = build.block, Block(arg_types=[TensorType(i64, []), *(value.type for value in start)])
     initial = [build.constant(np.array(0, np.int64)), *start]
@@ -100,15 +101,17 @@ def looped(
 def _check(made: Trip, start: Sequence[SSAValue], count: int | None, alive: SSAValue | None) -> None:
     for old, new in zip(start, made.state, strict=True):
         if old.type != new.type:
-            raise NodeError(f"found a state of {old.type} that becomes {new.type}, expected the same in every trip")
+            raise NodeError(
+                f"found a state of {old.type} that becomes {new.type}, expected the same type in every trip"
+            )
     if count is None and made.again is None:
-        raise NodeError("found a loop that nothing ends, expected a trip count or a computed condition")
+        raise NodeError("found a loop without an end, expected a trip count or a computed condition")
     if made.rows and (alive is not None or made.again is not None):
         raise NodeError("found scan outputs of a loop with a computed condition, expected a constant one")
 
 
 def row_at(value: SSAValue, axis: int, trip: SSAValue, build: Builder, *, reverse: bool = False) -> SSAValue:
-    """Row number `trip` along a dimension, which is removed; from the end if `reverse`."""
+    """Row number `trip` along a dimension, counted from the end if `reverse`. The dimension is removed."""
     shape = shape_of(value)
     if reverse:
         trip = build.apply(SubtractOp, build.constant(np.array(shape[axis] - 1, np.int64)), trip)

@@ -18,7 +18,7 @@ from zeropoint.ir.stablehlo import ConcatenateOp, ReverseOp, SliceOp, TransposeO
 from zeropoint.ir.tensors import shape_of
 
 DEPTH_ORDERS = {"CRD": (0, 1, 3, 5, 2, 4), "DCR": (0, 3, 5, 1, 2, 4)}
-"""By mode, SpaceToDepth's permutation of [N, C, rows, block, columns, block]."""
+"""SpaceToDepth's permutation of [N, C, rows, block, columns, block], by mode."""
 
 
 def flatten(node: OnnxNode, build: Builder) -> SSAValue:
@@ -31,13 +31,13 @@ def flatten(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def reshape(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Reshape`: `reshape`; 0 copies a dimension (unless allowzero), -1 is inferred."""
+    """`Reshape`: `reshape`. A size of 0 copies the dimension (unless `allowzero` is set), -1 is inferred."""
     value = node.operand(0)
     shape = shape_of(value)
     wanted = list((node.integers("shape") if node.opset < 5 else node.integers_at(1, "shape")) or ())
     if not node.integer("allowzero", 0):
         if any(size == 0 and axis >= len(shape) for axis, size in enumerate(wanted)):
-            raise NodeError(f"found shape {wanted}, whose 0 has no dimension of {list(shape)} to copy")
+            raise NodeError(f"found shape {wanted}, whose 0 copies no dimension of {list(shape)}")
         wanted = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
     if wanted.count(-1) == 1 and (known := -prod(wanted)) > 0 and prod(shape) % known == 0:
         wanted[wanted.index(-1)] = prod(shape) // known
@@ -68,7 +68,7 @@ def unsqueeze(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def transpose(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Transpose`: `transpose`; without `perm`, dimensions are reversed."""
+    """`Transpose`: `transpose`. Without `perm`, the dimensions are reversed."""
     value = node.operand(0)
     rank = len(shape_of(value))
     permutation = node.integers("perm") or tuple(range(rank))[::-1]
@@ -93,7 +93,7 @@ def concatenated(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAVa
 
 
 def slice_(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Slice`: `slice`; negative starts and ends count from the end, and all are clamped to the dimension.
+    """`Slice`: `slice`. Negative starts and ends count from the end, and all are clamped to the dimension.
 
     A negative step becomes a forward `slice` and a `reverse`.
     """
@@ -140,7 +140,7 @@ def part_of(value: SSAValue, axis: int, positions: range, build: Builder) -> SSA
 
 
 def split(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
-    """`Split`: one `slice` per output. Without sizes, parts are equal; the last one may be smaller."""
+    """`Split`: one `slice` per output. Without sizes, the parts are equal, except that the last one may be smaller."""
     value = node.operand(0)
     axis = axis_of(node.integer("axis", 0), len(shape_of(value)))
     size = shape_of(value)[axis]

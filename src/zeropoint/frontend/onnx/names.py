@@ -1,7 +1,7 @@
-"""Checks of the names in a model: each value is defined once, and functions read only what is theirs.
+"""Checks of the names in a model: each value is defined once, and functions read only values that they define.
 
-ONNX requires this (IR specification, "Names within a graph"). A reader that takes the last of two definitions, or looks
-up a function's unknown name at its call, gives a result that no other reader gives.
+ONNX requires this (IR specification, "Names within a graph"). Without the check, readers would disagree about the
+meaning of a model with two definitions of a name, or with a function that reads a name of its caller.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node
 
 
 def check_names(model: ModelProto) -> None:
-    """Check the graph, the graphs inside of it, and the functions.
+    """Check the graph, the graphs nested in it, and the functions.
 
-    Raises ModelError for a value, an input, an output or an opset that is defined twice, and for a value in a function
-    that is defined nowhere in it.
+    Raises ModelError for a value, an input, an output or an opset that is defined twice, and for a value that a
+    function reads but does not define.
     """
     for graph in (model.graph, *graphs_inside(model.graph, deep=True)):
         _check_graph(graph)
@@ -40,7 +40,7 @@ def _once(names: Iterable[str], what: str) -> None:
 
 
 def _check_graph(graph: GraphProto) -> None:
-    """An initializer may have the name of an input: its default."""
+    """Check the definitions of a graph. An initializer may have the name of an input, as its default."""
     inputs = [port.name for port in graph.input]
     _once(inputs, "input")
     _once((port.name for port in graph.output), "output")
@@ -62,7 +62,7 @@ def _check_function(function: FunctionProto) -> None:
 
 
 def _unknown(nodes: Iterable[NodeProto], known: set[str]) -> Iterator[tuple[NodeProto, str]]:
-    """The nodes, and those in their graphs, that read a name which is not known, with the name."""
+    """The nodes that read an unknown name, with the name, also in graphs nested in the nodes."""
     for node in nodes:
         for name in node.input:
             if name and name not in known:

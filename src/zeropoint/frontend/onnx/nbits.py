@@ -1,8 +1,9 @@
-"""Weights that onnxruntime's `MatMulNBits` holds packed: blocks of 2, 4 or 8 bits, with a scale for each block.
+"""The packed weights of onnxruntime's `MatMulNBits`: 2, 4 or 8 bits, with a scale for each block.
 
     weight[k, n] = (stored[k, n] - zero_point[k / block_size, n]) * scale[k / block_size, n]
 
-The file has the transposed weight: rows of N, each cut into blocks, with the first element of a byte in its low bits.
+The file has the transposed weight [N, K], whose rows are split into blocks. The first element of a byte is in its low
+bits.
 
 Source: onnxruntime's contributed operators (`com.microsoft`), "MatMulNBits".
 """
@@ -24,14 +25,15 @@ DTYPES: Mapping[int, np.dtype[Any]] = {
     4: np.dtype(ml_dtypes.uint4),
     8: np.dtype(np.uint8),
 }
-"""The storage of a weight, by number of bits."""
+"""The dtype of stored weights, by number of bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """Weights of a product: u8 `stored` (K, N), f32 `scales` and `points` (blocks, N); `bits` of each stored number.
+    """The weights of a product: u8 `stored` (K, N), and f32 `scales` and `points` (blocks, N).
 
-    `points` are integers in f32, unless the file has float zero points. `groups` i64 (K,) is the block of each row.
+    `bits` is the width of a stored number. The zero points `points` are integers, unless the file has float zero
+    points. `groups`, i64 (K,), is the block of each row.
     """
 
     stored: Array
@@ -84,18 +86,18 @@ class PackedWeights:
 
     @property
     def is_regular(self) -> bool:
-        """Whether blocks are whole, in order, and have integer zero points: the form of `DequantizeLinear`."""
+        """Whether `DequantizeLinear` can express it: blocks are whole and in order, and zero points are integers."""
         rows = len(self.groups)
         in_order = np.array_equal(self.groups, np.arange(rows) // self.block)
         return rows % self.block == 0 and in_order and np.array_equal(self.points, np.rint(self.points))
 
     def real(self) -> Array:
-        """The f32 weights (K, N)."""
+        """The dequantized f32 weights (K, N)."""
         return (self.stored.astype(np.float32) - self.points[self.groups]) * self.scales[self.groups]
 
 
 def unpacked(packed: Array, bits: int) -> Array:
-    """The numbers of `bits` each in the last dimension of a u8 array, the low bits of a byte first."""
+    """Unpack the numbers of `bits` bits in the last dimension of a u8 array. The low bits of a byte come first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     numbers = (packed.astype(np.uint8)[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return numbers.reshape(*packed.shape[:-1], -1)

@@ -16,7 +16,7 @@ from zeropoint.ir.tensors import Array, shape_of
 
 
 class OnnxNode:
-    """Attributes and inputs of one node.
+    """The attributes and inputs of a node.
 
     `opset` is the version of the default operator set, which determines the form of an op.
     """
@@ -47,7 +47,7 @@ class OnnxNode:
         return self._outputs[0] in self._build.integers
 
     def bounds(self) -> tuple[int, int] | None:
-        """The least and greatest integer of the output after a following Clip; None if there is no Clip."""
+        """The smallest and largest integer of the output after a following Clip; None if there is no Clip."""
         return self._build.clipped.get(self._outputs[0])
 
     def operand(self, index: int) -> SSAValue:

@@ -61,7 +61,7 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
 def mean_variance_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     """`MeanVarianceNormalization`: (x - m) / (sqrt(mean(x * x) - m * m) + 1e-9), with the means m over `axes`.
 
-    This is ONNX's function body, except that nothing remains of no elements: their means are not defined.
+    This is ONNX's function body, except for empty tensors, which have no mean. Their result is empty.
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -85,7 +85,7 @@ def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     %r = stablehlo.rsqrt (%v + epsilon)
     %n = stablehlo.multiply %d, %r
     Then `multiply` by the scale and `add` the bias. Mean and inverse deviation are the second and third output. Rows
-    without elements stay as they are; they have no mean.
+    without elements have no mean and are returned unchanged.
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -111,7 +111,7 @@ def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 def instance_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     """`InstanceNormalization`: layer normalization over the spatial dimensions, with scale and bias per channel.
 
-    Images without elements stay as they are.
+    Images without elements are returned unchanged.
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -178,7 +178,7 @@ def _channels(node: OnnxNode, index: int, name: str, channels: int) -> Array:
 
 
 def _softmax_axes(node: OnnxNode, rank: int) -> list[int]:
-    """Since opset 13, a single dimension; before, all dimensions from `axis` on, as if flattened into one."""
+    """The dimensions of a softmax: one since opset 13, before that all dimensions from `axis` on."""
     if node.opset >= 13:
         return [axis_of(node.integer("axis", -1), rank)]
     return list(range(axis_of(node.integer("axis", 1), rank), rank))

@@ -1,4 +1,4 @@
-"""Ops that order elements: ArgMax and ArgMin, TopK, Hardmax.
+"""Ops that order elements: `ArgMax`, `ArgMin`, `TopK`, `Hardmax`.
 
 Source: the ONNX operator specification.
 """
@@ -29,7 +29,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 
 
 def _extreme_position(value: SSAValue, axis: int, greatest: bool, last: bool, build: Builder) -> SSAValue:
-    """The positions of extremes along a dimension, which is removed; ties give the first position, or the last.
+    """The positions of the maxima or minima along a dimension, which is removed. Of equal elements, the first or last.
 
     %0 = stablehlo.reduce(%x) applies stablehlo.maximum, broadcast back
     %1 = stablehlo.compare EQ, %x, %0
@@ -67,7 +67,7 @@ def arg_extreme(greatest: bool) -> ValueConverter:
 
 
 def hardmax(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Hardmax`: 1 at the first maximum, 0 elsewhere; before opset 13, over all dimensions from `axis` on."""
+    """`Hardmax`: 1 at the first maximum, 0 elsewhere. Before opset 13, over all dimensions from `axis` on."""
     value = node.operand(0)
     shape = shape_of(value)
     axis = axis_of(node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
@@ -82,7 +82,7 @@ def hardmax(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def comparator(elements: list[Attribute], direction: ComparisonDirection) -> Region:
-    """The comparator of a `sort` by its first input; floats are in total order, which includes NaN, but -0 equals 0."""
+    """The comparator of a `sort` by its first input. Floats are in total order, which includes NaN, but -0 equals 0."""
     block = Block(arg_types=[TensorType(element, []) for element in elements for _ in range(2)])
     op = CompareOp(block.args[0], block.args[1], direction)
     if not isinstance(elements[0], AnyFloat):

@@ -1,4 +1,4 @@
-"""Ops that undo windows: `Col2Im` adds overlapping columns, `MaxUnpool` puts maxima back to their positions.
+"""Ops that invert windows: `Col2Im` adds overlapping columns, `MaxUnpool` writes maxima to their positions.
 
 Source: the ONNX operator specification.
 """
@@ -24,7 +24,7 @@ from zeropoint.ir.tensors import element_of, shape_of, with_shape
 
 
 def col2im(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Col2Im`: for each element of a block, a `pad` that places it in the image; these are added.
+    """`Col2Im`: for each element of a block, a `pad` places it in the image. Their results are added.
 
         %0 = stablehlo.pad %columns, %zero, low = [0, 0, 0, 1], high = [0, 0, 2, 1], interior = [0, 0, 1, 1]
 
@@ -53,7 +53,7 @@ def col2im(node: OnnxNode, build: Builder) -> SSAValue:
 def _padding_of(
     window: OnnxWindow, tap: Sequence[int], columns: Sequence[int], image: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    """The padding, low, high and interior, that places the columns of a tap in the image."""
+    """The padding (low, high, interior) that places the columns of a tap in the image."""
     low = [at * step - before for at, step, (before, _) in zip(tap, window.dilations, window.padding, strict=True)]
     covered = [(count - 1) * stride + 1 for count, stride in zip(columns, window.strides, strict=True)]
     high = [size - start - length for size, start, length in zip(image, low, covered, strict=True)]

@@ -21,13 +21,13 @@ from zeropoint.limits import afford
 MODES: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
     mode: mode for mode in ("constant", "reflect", "edge", "wrap")
 }
-"""ONNX's modes have the same names as NumPy's."""
+"""NumPy's modes by those of ONNX, which have the same names."""
 MOST_RUNS = 16
-"""Maximum number of concatenated pieces; more pieces become one `gather`."""
+"""Maximum number of pieces that are concatenated. More pieces become one `gather`."""
 
 
 def pad(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Pad`: `pad` with a scalar or, for the modes reflect, edge and wrap, a concatenation of pieces of the value.
+    """`Pad`: a `pad` with a scalar. For the modes reflect, edge and wrap, a concatenation of pieces of the value.
 
     Negative pads remove elements.
     """
@@ -52,7 +52,7 @@ def pad(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def _pads(node: OnnxNode, rank: int) -> tuple[list[int], list[int]]:
-    """The padding before and after each dimension; given by attributes before opset 11."""
+    """The padding before and after each dimension. Before opset 11, it is an attribute."""
     if node.opset < 11:
         pads = node.integers("pads" if node.opset >= 2 else "paddings") or ()
         axes = None
@@ -68,7 +68,7 @@ def _pads(node: OnnxNode, rank: int) -> tuple[list[int], list[int]]:
 
 
 def along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
-    """The elements at constant positions along a dimension: slices, reversed or repeated as the positions require."""
+    """The elements at constant positions along a dimension, as slices that are reversed or repeated where needed."""
     pieces = _runs(positions)
     if len(pieces) > MOST_RUNS:
         return taken_along(value, axis, positions, build)
@@ -76,7 +76,7 @@ def along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAVa
 
 
 def _runs(positions: Array) -> list[tuple[int, int, int]]:
-    """The positions as runs (first, step of 1, -1 or 0, count)."""
+    """The positions as runs: first position, step (1, -1 or 0), count."""
     found: list[tuple[int, int, int]] = []
     steps: list[Any] = np.diff(positions).tolist()
     at = 0

@@ -1,4 +1,4 @@
-"""Pooling: maxima, means and norms over windows, or over all spatial dimensions.
+"""Pooling: maxima, means and norms over windows or over all spatial dimensions.
 
 Source: the ONNX operator specification.
 """
@@ -71,7 +71,7 @@ def _reduce_window(
 
 
 def max_pool(node: OnnxNode, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
-    """`MaxPool`: `reduce_window` with `maximum`; initial value and padding are -inf.
+    """`MaxPool`: `reduce_window` with `maximum`. The initial value and the padding are -inf.
 
     %0 = "stablehlo.reduce_window"(%x, %minus_infinity) ({ maximum })
          {window_dimensions = [1, 1, 3, 3], window_strides = [1, 1, 2, 2], padding = [[0, 0], [0, 0], [1, 1], [1, 1]]}
@@ -84,7 +84,7 @@ def max_pool(node: OnnxNode, build: Builder) -> SSAValue | tuple[SSAValue, ...]:
 
 
 def _max_with_positions(node: OnnxNode, value: SSAValue, window: OnnxWindow, build: Builder) -> tuple[SSAValue, ...]:
-    """Maxima and their positions in the flat input: a `reduce_window` of both; ties keep the first.
+    """Maxima and their positions in the flat input, by a `reduce_window` of both. Of equal values, the first counts.
 
     With storage_order 1, the first spatial dimension varies fastest in the positions.
     """
@@ -113,7 +113,7 @@ def _max_with_positions(node: OnnxNode, value: SSAValue, window: OnnxWindow, bui
 
 
 def _first_greatest(elements: Sequence[Attribute]) -> Region:
-    """The body that keeps the greater value and its position, or the left one of equal values."""
+    """The body that keeps the larger value and its position; of equal values, the left one."""
     block = Block(arg_types=[TensorType(element, []) for element in (*elements, *elements)])
     left, left_position, right, right_position = block.args
     new = CompareOp(right, left, ComparisonDirection.GT)
@@ -137,7 +137,7 @@ def lp_pool(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def global_lp_pool(node: OnnxNode, build: Builder) -> SSAValue:
-    """`GlobalLpPool`: the same over all spatial dimensions."""
+    """`GlobalLpPool`: `LpPool` over all spatial dimensions."""
     value = node.operand(0)
     spatial = _spatial(value)
     total = build.reduce(_power(value, node, build), range(2, 2 + len(spatial)), 0.0)
@@ -162,8 +162,8 @@ def _exponent(node: OnnxNode) -> int:
 def average_pool(node: OnnxNode, build: Builder) -> SSAValue:
     """`AveragePool`: `reduce_window` with `add`, then `divide` by the number of elements of each window.
 
-    The divisor is a broadcast scalar if it is the same for all windows, otherwise a constant of the result's shape.
-    With count_include_pad, padding is counted, except the padding that ceil mode adds at the end.
+    The divisor is a broadcast scalar if it is the same for all windows, else a constant with the shape of the result.
+    With count_include_pad, padding counts, except for the padding that ceil mode adds at the end.
     """
     value = node.operand(0)
     demand_floats(value)
@@ -178,7 +178,7 @@ def average_pool(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def _counts(window: OnnxWindow, inputs: Sequence[int], include_padding: bool) -> Array:
-    """The number of elements counted in each window: the product over dimensions of the taps that are in bounds."""
+    """The divisor of each window: the product, over dimensions, of the number of taps that are in bounds."""
     positions: list[Array] = []
     for axis, (size, count) in enumerate(zip(inputs, window.outputs(inputs), strict=True)):
         afford([count, window.sizes[axis]], 16, "the taps of a window")
@@ -187,7 +187,7 @@ def _counts(window: OnnxWindow, inputs: Sequence[int], include_padding: bool) ->
         taps = starts[:, None] + np.arange(window.sizes[axis]) * window.dilations[axis]
         inside = (taps >= -low) & (taps < size + high) if include_padding else (taps >= 0) & (taps < size)
         positions.append(inside.sum(axis=1))
-    # A window entirely in the padding has a count of 0; with a divisor of 1, its mean is 0, as its sum.
+    # A window entirely in the padding has a count of 0. With the divisor 1, its mean is 0, like its sum.
     return np.maximum(reduce(np.multiply.outer, positions), 1)
 
 

@@ -17,7 +17,7 @@ from zeropoint.ir.tensors import Array, shape_of, with_shape
 
 
 def _dot(lhs: SSAValue, rhs: SSAValue, left: int, right: int, batch: int, build: Builder) -> SSAValue:
-    """`dot_general` contracting dimension `left` with `right`; the first `batch` dimensions are batching dimensions."""
+    """`dot_general` that contracts dimension `left` with `right`. The first `batch` dimensions are batch dimensions."""
     left_shape, right_shape = shape_of(lhs), shape_of(rhs)
     if left_shape[left] != right_shape[right] or left_shape[:batch] != right_shape[:batch]:
         raise NodeError(f"found shapes {list(left_shape)} and {list(right_shape)}, which do not multiply")
@@ -29,22 +29,23 @@ def _dot(lhs: SSAValue, rhs: SSAValue, left: int, right: int, batch: int, build:
 
 
 def matmul(node: OnnxNode, build: Builder) -> SSAValue:
-    """`MatMul` as in NumPy: one `dot_general`, without batching dimensions if the right side is a matrix.
+    """`MatMul` as in NumPy: one `dot_general`, without batch dimensions if the right operand is a matrix.
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
 
-    A constant matrix on the left of a stack is multiplied from the right instead, so that it is a weight with channels:
+    If the left operand is a constant matrix and the right one a stack, the operands are exchanged, so that the constant
+    is a weight with channels:
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1]
         %1 = stablehlo.transpose %0, dims = [0, 2, 1]
 
-    Other batch dimensions of both sides are broadcast to their common shape first.
+    In other cases, the batch dimensions of both operands are broadcast to their common shape first.
     """
     return multiplied(node.operand(0), node.operand(1), build)
 
 
 def multiplied(lhs: SSAValue, rhs: SSAValue, build: Builder) -> SSAValue:
-    """The product of vectors, matrices or stacks of matrices."""
+    """The matrix product of vectors, matrices or stacks of matrices."""
     left_rank, right_rank = len(shape_of(lhs)), len(shape_of(rhs))
     if left_rank == 0 or right_rank == 0:
         raise NodeError("found a scalar, expected vectors, matrices or stacks of matrices")
@@ -57,14 +58,14 @@ def multiplied(lhs: SSAValue, rhs: SSAValue, build: Builder) -> SSAValue:
         batch = np.broadcast_shapes(shape_of(lhs)[:-2], shape_of(rhs)[:-2])
     except ValueError:
         shapes = f"{list(shape_of(lhs))} and {list(shape_of(rhs))}"
-        raise NodeError(f"found shapes {shapes}, whose stacks of matrices do not broadcast to one") from None
+        raise NodeError(f"found shapes {shapes}, whose batch dimensions do not broadcast to one shape") from None
     lhs = broadcast_to(lhs, (*batch, *shape_of(lhs)[-2:]), build)
     rhs = broadcast_to(rhs, (*batch, *shape_of(rhs)[-2:]), build)
     return _dot(lhs, rhs, len(batch) + 1, len(batch), len(batch), build)
 
 
 def _scaled(node: OnnxNode, index: int, factor: float, build: Builder) -> SSAValue:
-    """An input times a number; a constant is multiplied at import (in f64, rounded once)."""
+    """An input times a number. A constant is multiplied at import, in f64 and rounded once."""
     value = node.operand(index)
     if factor == 1:
         return value
@@ -82,7 +83,7 @@ def gemm(node: OnnxNode, build: Builder) -> SSAValue:
         %1 = stablehlo.broadcast_in_dim %c, dims = [1]
         %2 = stablehlo.add %0, %1
 
-    transA and transB select the contracted dimensions; alpha is multiplied into B and beta into C.
+    transA and transB select the contracted dimensions. B is multiplied by alpha, and C by beta.
     """
     if node.opset < 7:
         node.integer("broadcast", 0)  # C is always broadcast if needed

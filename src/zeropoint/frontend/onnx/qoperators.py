@@ -1,7 +1,7 @@
 """Rewrite operators on integers to QDQ: `DequantizeLinear` of operands, float operator, `QuantizeLinear` of the result.
 
-onnxruntime's own operators take the parameters of operands and result as inputs; they are equivalent to the float
-operator between casts. Operators that only move or compare integers (Reshape, MaxPool, Clip) carry no parameters: the
+onnxruntime's own operators take the parameters of operands and result as inputs. They are equivalent to the float
+operator between casts. Operators that only move or compare integers (Reshape, MaxPool, Clip) have no parameters; their
 result has those of the data operand.
 
 Sources: onnxruntime's contributed operators (`com.microsoft`); the ONNX operator specification.
@@ -24,7 +24,7 @@ from zeropoint.ir.tensors import Array
 MICROSOFT = "com.microsoft"
 STANDARD = ("", "ai.onnx")
 CASTS = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Casts. They also exist in onnxruntime's domain, for 16 and 4 bits before opset 21."""
+"""The casts. They also exist in onnxruntime's domain, for 16 and 4 bits before opset 21."""
 MOVES = frozenset(
     {
         "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "MaxPool", "ReduceMax", "ReduceMin", "Reshape",
@@ -33,12 +33,12 @@ MOVES = frozenset(
 )  # fmt: skip
 """Operators whose result has the parameters of the data operand."""
 BOUNDING = frozenset({"Clip", "Pad"})
-"""Operators like `MOVES`, but with inputs that are quantized numbers: bounds, the padding value."""
+"""Operators like `MOVES` with further quantized inputs: bounds, or the padding value."""
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """The names of an integer tensor, its scale and its zero point; an empty name stands for an omitted input."""
+    """The names of an integer tensor, its scale and its zero point. An empty name means an omitted input."""
 
     tensor: str
     scale: str
@@ -48,7 +48,11 @@ class Quantized:
 
 @dataclass(frozen=True)
 class QOperatorForm:
-    """The float equivalent of an operator on integers, and how to parse its inputs."""
+    """The float operator that an operator on integers is equivalent to, and how to read its inputs.
+
+    `read` splits the inputs into operands and the parameters of the result. `dropped` names attributes that the float
+    operator does not have.
+    """
 
     op: str
     read: Callable[[Sequence[str]], tuple[list[Quantized], Quantized]]
@@ -68,7 +72,7 @@ def _result(inputs: Sequence[str], index: int) -> Quantized:
 
 
 def _operands(count: int) -> Callable[[Sequence[str]], tuple[list[Quantized], Quantized]]:
-    """Parses the inputs: operands with their parameters, then the result's parameters."""
+    """A `read` for operators whose inputs are the operands with their parameters, then the result's parameters."""
 
     def read(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
         return [_triple(inputs, 3 * i) for i in range(count)], _result(inputs, 3 * count)
@@ -96,12 +100,12 @@ FORMS: Mapping[str, QOperatorForm] = {
     "QLinearSoftmax": QOperatorForm("Softmax", _operands(1), frozenset({"opset"})),
     "QLinearWhere": QOperatorForm("Where", _chosen),
 }
-"""Forms by operator of onnxruntime's domain, besides `PRODUCTS`."""
+"""The forms of onnxruntime's operators, except for `PRODUCTS`."""
 
 
 @dataclass
 class _Rewriting:
-    """The nodes of the new graph, and the known parameters of integer tensors."""
+    """The new nodes of the graph, and the known parameters of integer tensors."""
 
     model: ModelProto
     folder: Path
@@ -122,7 +126,7 @@ class _Rewriting:
         return name
 
     def constant(self, name: str, array: Array) -> str:
-        """A new initializer."""
+        """Add an initializer."""
         made = self.unique(name)
         self.model.graph.initializer.append(numpy_helper.from_array(array, made))
         return made
@@ -140,7 +144,7 @@ class _Rewriting:
         return made
 
     def quantized(self, output: str, wanted: Quantized) -> str:
-        """Append a `QuantizeLinear` that produces `output`; returns the name of its real-valued input."""
+        """Append a `QuantizeLinear` that computes `output`, and return the name of its real-valued input."""
         real = self.unique(f"{output}_real")
         inputs = [name for name in (real, wanted.scale, wanted.zero_point) if name]
         self.nodes.append(helper.make_node("QuantizeLinear", inputs, [output], output))
@@ -150,7 +154,7 @@ class _Rewriting:
     def between_casts(
         self, node: NodeProto, op: str, inputs: Sequence[str], wanted: Quantized, attributes: Sequence[AttributeProto]
     ) -> None:
-        """Append the float operator of a node, and casts of its results; no cast if `wanted` has no scale."""
+        """Append the float operator of a node, and casts of its results unless `wanted` has no scale."""
         made = helper.make_node(op, list(inputs), [], node.name or node.output[0])
         made.attribute.extend(attributes)
         self.nodes.append(made)
@@ -159,7 +163,7 @@ class _Rewriting:
 
 
 def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | None:
-    """The attributes that the float operator shares; None if `channels_last` is set, which it cannot express."""
+    """The attributes that the float operator has, too; None if `channels_last` is set, which it does not support."""
     for attribute in node.attribute:
         if attribute.name == "channels_last" and attribute.i:
             return None
@@ -167,7 +171,7 @@ def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | No
 
 
 def _product(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite QGemm; its bias is i32 at the product of both scales. False if a scale is computed."""
+    """Rewrite QGemm, whose bias is i32 at the product of both scales. Returns False if a scale is computed."""
     left, right = _triple(node.input, 0), _triple(node.input, 3)
     scales = [run.array(part.scale) for part in (left, right)]
     if scales[0] is None or scales[1] is None:
@@ -188,7 +192,7 @@ def _product(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _packed(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite MatMulNBits to `MatMul` with dequantized weights. False if its weights are computed."""
+    """Rewrite MatMulNBits to `MatMul` with dequantized weights. Returns False if its weights are computed."""
     arrays = [run.array(_at(node.input, index)) for index in range(1, 5)]
     weights, scales, points, groups = arrays
     if weights is None or scales is None or any(_at(node.input, i + 1) and arrays[i] is None for i in (2, 3)):
@@ -214,11 +218,11 @@ def _packed(node: NodeProto, run: _Rewriting) -> bool:
 
 _PARTS = ("stored", "scale", "zero_point")
 PRODUCTS: Mapping[str, Callable[[NodeProto, _Rewriting], bool]] = {"MatMulNBits": _packed, "QGemm": _product}
-"""Products, whose biases have no parameters of their own."""
+"""The functions that rewrite products. Their biases have no parameters of their own."""
 
 
 def _contributed(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite an operator of onnxruntime's domain. False if it is not supported."""
+    """Rewrite an operator of onnxruntime's domain. Returns False if it is not supported."""
     if node.op_type in CASTS:
         made = NodeProto()
         made.CopyFrom(node)
@@ -238,7 +242,10 @@ def _contributed(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _moved(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite an operator that moves or clamps quantized integers to one on real values between casts."""
+    """Rewrite an operator that moves or clamps quantized integers to the same operator on real values between casts.
+
+    Returns False if it cannot be rewritten.
+    """
     data = len(node.input) if node.op_type == "Concat" else 1
     given = [run.known.get(name) for name in node.input[:data]]
     first = given[0] if given else None
@@ -260,7 +267,7 @@ def _moved(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[str] | None:
-    """The inputs of Clip or Pad after the data, with stored numbers dequantized; None if any is computed."""
+    """The inputs of Clip or Pad after the data, with stored numbers dequantized; None if one is computed."""
     scale, point = run.array(given.scale), run.array(given.zero_point) if given.zero_point else np.zeros(())
     if scale is None or point is None or scale.size != 1:
         return None
@@ -281,11 +288,11 @@ def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[st
 
 
 def _remember(node: NodeProto, run: _Rewriting) -> None:
-    """Record the parameters of a node's result if it has a single constant scale, and a positive one."""
+    """Record the parameters of a node's result if it has a single, constant and positive scale."""
     index = QUANTIZING.get(node.op_type)
     if index is not None:
         scale = run.array(_at(node.input, index))
-        # By a negative scale, the greatest integer is the least number.
+        # With a negative scale, the largest integer is the smallest number, so a max pool is not one of real values.
         if scale is not None and scale.size == 1 and scale.reshape(()) > 0:
             run.known[node.output[0]] = Quantized(node.output[0], *_pair(node.input, index))
 
@@ -299,7 +306,7 @@ def _is_move(node: NodeProto) -> bool:
 
 
 def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set[str]:
-    """Tensors that are not graph outputs and are read only by ops that know or preserve their parameters."""
+    """The tensors that are no graph outputs, and that are only read by ops which have or preserve their parameters."""
     readers: dict[str, list[bool]] = {name: [False] for name in outputs}
     found: set[str] = set()
     for node in reversed(nodes):
@@ -316,7 +323,7 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
 def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     """The model with onnxruntime's operators on integers, and moves of quantized integers, rewritten to QDQ.
 
-    Unsupported operators are kept, and so are integers read by arithmetic. Subgraphs of nodes are not rewritten.
+    Unsupported operators are kept. So are integers that arithmetic reads. Nested graphs are not rewritten.
     """
     nodes = model.graph.node
     if not any(node.domain == MICROSOFT or node.op_type.startswith(("QLinear", "Quantize")) for node in nodes):

@@ -1,7 +1,8 @@
 """`QuantizeLinear` and `DequantizeLinear`: casts of the quant dialect, which pin parameters, or explicit arithmetic.
 
 The result of QuantizeLinear gets a quantized type if all its readers dequantize it. Explicit arithmetic is used for
-integers that other ops read, integers from an input, computed values with blocked scales, and narrow floats.
+integers that other ops read, for integers from an input, for computed values with scales per block, and for floats of 8
+bits or fewer.
 
 Source: the ONNX operator specification, "QuantizeLinear": round(x / scale) + zero point, saturated.
 """
@@ -39,7 +40,7 @@ STORAGE: Mapping[np.dtype[np.generic], Storage] = {
     np.dtype(np.uint16): Storage.of("u16"),
     np.dtype(np.int32): Storage.of("i32"),
 }
-"""Storage by integer dtype. Types below 8 bits are a subrange of an 8-bit type, so that 8-bit kernels apply."""
+"""The storage by integer dtype. Integers below 8 bits are a subrange of an 8-bit type, so that 8-bit kernels apply."""
 SIGNED = {np.dtype(ml_dtypes.uint2): np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.uint4): np.dtype(ml_dtypes.int4)}
 """The signed dtype of the same width."""
 DEQUANTIZING: Mapping[str, frozenset[int]] = {
@@ -48,9 +49,9 @@ DEQUANTIZING: Mapping[str, frozenset[int]] = {
     "QLinearConv": frozenset({0, 3}),
     "QLinearMatMul": frozenset({0, 3}),
 }
-"""The inputs of each op that may be quantized values; the next two inputs are scale and zero point."""
+"""The inputs of each op that may be quantized values. The next two inputs are the scale and the zero point."""
 QUANTIZING: Mapping[str, int] = {"QuantizeLinear": 1, "QLinearConv": 6, "QLinearMatMul": 6}
-"""The input of each op that is the scale of its result; the next input is the zero point."""
+"""The input of each op that is the scale of its result. The next input is the zero point."""
 
 
 def clipped(nodes: Iterable[NodeProto], array: Callable[[str], Array | None]) -> dict[str, tuple[int, int]]:
@@ -81,9 +82,10 @@ def clipped(nodes: Iterable[NodeProto], array: Callable[[str], Array | None]) ->
 
 @dataclass(frozen=True)
 class OnnxParameters:
-    """The inputs of a node that are its scale and zero point, and how they apply to the value.
+    """The numbers of the inputs that are scale and zero point, and how these apply to the value.
 
-    `axis` is the dimension of 1-D scales, `block` the number of elements along it that share a scale (0: one each).
+    `axis` is the dimension of 1-D scales. `block` is the number of elements along it that share a scale; 0 without
+    blocks.
     """
 
     scale: int
@@ -97,7 +99,7 @@ def _declared(node: OnnxNode) -> OnnxParameters:
 
 
 def quantize_linear(node: OnnxNode, build: Builder) -> SSAValue:
-    """`QuantizeLinear`: `quant.qcast` to the type given by scale and zero point, stored in the zero point's dtype."""
+    """`QuantizeLinear`: `quant.qcast` to the type of scale and zero point, with the zero point's dtype as storage."""
     element: Attribute | None = None
     points = node.constant(2)
     if not node.has(2) and (code := node.integer("output_dtype", 0)):
@@ -114,7 +116,7 @@ def quantized(
     build: Builder,
     element: Attribute | None = None,
 ) -> SSAValue:
-    """A real value quantized as a node specifies: as a quantized type, or by explicit arithmetic.
+    """A real value quantized as a node specifies: to a quantized type, or by explicit arithmetic.
 
     %0 = stablehlo.divide %x, %scale, then `round_nearest_even`, `add` of the zero point, `clamp`, `convert`
     """
@@ -123,7 +125,7 @@ def quantized(
     if pinned and dtype in STORAGE and not where.block and not node.is_read_as_integers():
         storage = within(STORAGE[dtype], node.bounds())
         scales = node.parameter(where.scale, "scale")
-        assert scales is not None  # `pinned` says so
+        assert scales is not None  # because it is `pinned`
         made = with_element(value, _type(value, where, storage, *_mirrored(storage, scales, points)))
         return build.insert(QuantizeCastOp(value, made))
     if element is None:
@@ -142,7 +144,7 @@ def quantized(
 
 
 def within(storage: Storage, bounds: tuple[int, int] | None) -> Storage:
-    """The storage range narrowed to bounds; the whole range if the intersection is empty."""
+    """The storage with its range intersected with bounds; unchanged if the intersection is empty or one number."""
     low, high = bounds or (storage.minimum, storage.maximum)
     low, high = max(low, storage.minimum), min(high, storage.maximum)
     return Storage(storage.type, low, high, storage.spelling) if low < high else storage
@@ -155,15 +157,15 @@ def _bounds(element: Attribute) -> tuple[int, int]:
 
 
 def dequantize_linear(node: OnnxNode, build: Builder) -> SSAValue:
-    """`DequantizeLinear`: `quant.dcast` of a quantized value; `convert`, `subtract`, `multiply` of plain integers.
+    """`DequantizeLinear`: `quant.dcast` of a quantized value, or `convert`, `subtract`, `multiply` of integers.
 
-    Constant integers become `quant.scast` of these, which pins their parameters, and `quant.dcast`.
+    Constant integers get a quantized type by `quant.scast`, which pins their parameters, followed by `quant.dcast`.
     """
     return dequantized(node, 0, _declared(node), build)
 
 
 def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builder) -> SSAValue:
-    """An input, dequantized."""
+    """An input of a node, dequantized."""
     value, stored = node.operand(index), node.constant(index)
     if isinstance(element_of(value), UniformQuantizedType):
         return build.insert(DequantizeCastOp(value, with_element(value, f32)))
@@ -207,7 +209,7 @@ def _pinned(
     value: SSAValue, stored: Array, where: OnnxParameters, scales: Array, points: Array | None, build: Builder
 ) -> SSAValue:
     dtype = stored.dtype
-    if dtype in SIGNED:  # kernels want weights with zero point 0; unsigned weights have it in mid-range
+    if dtype in SIGNED:  # kernels require weights with zero point 0; unsigned weights usually have it in mid-range
         middle = (STORAGE[dtype].maximum + 1) // 2
         dtype, stored = SIGNED[dtype], stored.astype(np.int8) - np.int8(middle)
         points = (np.zeros(()) if points is None else points.astype(np.int64)) - middle
@@ -220,10 +222,10 @@ def _pinned(
 
 
 def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Array, Array | None]:
-    """Positive scales and the zero points that belong to them.
+    """Positive scales, and the zero points that give the same real values with them.
 
-    A type has positive scales. (q - z) * s equals (q' - z') * -s for the mirrored q' = low + high - q and z' = low +
-    high - z, and rounding and saturation are symmetric, too.
+    The scales of a type are positive. For a negative scale s, (q - z) * s equals (q' - z') * -s, with the mirrored
+    integers q' = low + high - q and z' = low + high - z. Rounding and saturation are symmetric, too.
     """
     if not (scales < 0).any():
         return scales, points
@@ -234,10 +236,11 @@ def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Ar
 def _mirrored_weights(
     stored: Array, storage: Storage, where: OnnxParameters, scales: Array, points: Array | None
 ) -> tuple[Array, Array | None]:
-    """Constant integers and zero points for positive scales, where scales are negative.
+    """Constant integers and zero points that give the same real values with positive scales.
 
-    Integers are mirrored at the zero point, which then stays 0, as kernels require of weights. If one of them would be
-    out of range (-128), all are mirrored at the middle of the range, as in `_mirrored`.
+    Integers with a negative scale are mirrored at the zero point, so that a zero point of 0 stays 0, as kernels require
+    of weights. If one of them would be out of range (-128), all are mirrored at the middle of the range, as in
+    `_mirrored`.
     """
     zeros = np.zeros(scales.shape, np.int64) if points is None else points.astype(np.int64)
     negative = _spread(scales < 0, stored.shape, where)
@@ -249,7 +252,7 @@ def _mirrored_weights(
 
 
 def _spread(parameters: Array, shape: Sequence[int], where: OnnxParameters) -> Array:
-    """Parameters in a form that broadcasts to a shape; `_type` has checked that they fit."""
+    """Parameters in a shape that broadcasts to `shape`. `_type` has checked that they fit."""
     if parameters.size == 1:
         return parameters.reshape(())
     axis = axis_of(where.axis, len(shape))

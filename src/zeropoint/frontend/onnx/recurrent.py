@@ -1,4 +1,4 @@
-"""`RNN`, `GRU` and `LSTM`: unrolled over time, or one loop if the sequence is long; its steps stay float.
+"""`RNN`, `GRU` and `LSTM`: unrolled over time, or a loop if the sequence is long. The steps of a loop stay float.
 
 Source: the ONNX operator specification: its equations and their names.
 """
@@ -36,7 +36,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of, with_shape
 
 STEPS = 1024
-"""Maximum length of an unrolled sequence; longer ones become a `while`."""
+"""Maximum length of a sequence that is unrolled. Longer sequences become a `while`."""
 CellActivation = Callable[[SSAValue, Builder], SSAValue]
 ACTIVATIONS: dict[str, CellActivation] = {
     "relu": lambda x, build: build.apply(MaximumOp, x, build.splat(0.0, x)),
@@ -74,7 +74,7 @@ def _product(build: Builder, *values: SSAValue) -> SSAValue:
 
 
 def _times(value: SSAValue, matrix: SSAValue, build: Builder) -> SSAValue:
-    """value [batch, n] times the transpose of matrix [m, n]."""
+    """The product of value [batch, n] and the transpose of matrix [m, n]."""
     shape = with_shape(value, [shape_of(value)[0], shape_of(matrix)[0]])
     return build.insert(DotGeneralOp(value, matrix, shape, DotDimensions((), (), (1,), (1,))))
 
@@ -95,14 +95,14 @@ def _activated(index: int, value: SSAValue, cell: Cell, build: Builder) -> SSAVa
 
 
 def _rnn(x: SSAValue, state: State, cell: Cell, build: Builder) -> State:
-    """Ht = f(Xt W' + Ht-1 R' + Wb + Rb); `x` is Xt W' + Wb."""
+    """A step of `RNN`: Ht = f(Xt W' + Ht-1 R' + Wb + Rb). `x` is Xt W' + Wb."""
     (h,) = state
     recurrent = _biased(_times(h, cell.recurrent, build), cell.recurrent_bias, build)
     return (_activated(0, _sum(build, x, recurrent), cell, build),)
 
 
 def _gru(x: SSAValue, state: State, cell: Cell, build: Builder) -> State:
-    """zt, rt by f; ht by g; Ht = (1 - zt) ht + zt Ht-1."""
+    """A step of `GRU`: zt and rt by f, ht by g, Ht = (1 - zt) ht + zt Ht-1."""
     (h,) = state
     xz, xr, xh = _gates(x, cell.hidden, build)
     rows = [range(at, at + cell.hidden) for at in range(0, 3 * cell.hidden, cell.hidden)]
@@ -122,7 +122,7 @@ def _gru(x: SSAValue, state: State, cell: Cell, build: Builder) -> State:
 
 
 def _lstm(x: SSAValue, state: State, cell: Cell, build: Builder) -> State:
-    """it, ft, ot by f; ct by g; Ct = ft Ct-1 + it ct; Ht = ot h(Ct); peepholes add P C."""
+    """A step of `LSTM`: it, ft and ot by f, ct by g, Ct = ft Ct-1 + it ct, Ht = ot h(Ct). Peepholes add P C."""
     h, c = state
     total = _sum(build, x, _biased(_times(h, cell.recurrent, build), cell.recurrent_bias, build))
     gate_i, gate_o, gate_f, gate_c = _gates(total, cell.hidden, build)
@@ -163,7 +163,7 @@ KINDS = {
 def recurrent(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`RNN`, `GRU`, `LSTM`: Y, Y_h and, for an LSTM, Y_c.
 
-    One `dot_general` multiplies all inputs; then every step is a `dot_general` of the state and the gates.
+    One `dot_general` multiplies the inputs of all steps. Every step is then a `dot_general` of the state and the gates.
     """
     kind = KINDS[node.op_type]
     value = node.operand(0)
@@ -216,7 +216,7 @@ def _direction(
     lengths = _lengths(node, steps, build)
 
     def stepped(x: SSAValue, state: State, time: SSAValue | int) -> tuple[SSAValue, State]:
-        """The output and the state after a step; sequences that have ended keep their state."""
+        """The output and the state after a step. Sequences that have ended keep their state."""
         new = kind.step(build.reshape(x, [batch, kind.gates * hidden]), state, cell, build)
         if lengths is None:
             return new[0], new

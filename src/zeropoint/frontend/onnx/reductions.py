@@ -34,14 +34,14 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_eleme
 
 
 def lowest(value: SSAValue) -> float:
-    """The least number of the value's element type: -inf, the least integer, or false."""
+    """The smallest number of the value's element type: -inf, the smallest integer, or false."""
     if element_of(value) == i1:
         return 0
     return -np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).min)
 
 
 def highest(value: SSAValue) -> float:
-    """The greatest number of the value's element type: inf, the greatest integer, or true."""
+    """The largest number of the value's element type: inf, the largest integer, or true."""
     if element_of(value) == i1:
         return 1
     return np.inf if isinstance(element_of(value), AnyFloat) else int(_integers(value).max)
@@ -55,7 +55,7 @@ def _integers(value: SSAValue) -> np.iinfo[Any]:
 
 
 def demand_floats(value: SSAValue) -> None:
-    """Raise NodeError if the elements are not floats: a mean of integers would be rounded."""
+    """Raise NodeError if the elements are not floats, because a mean of integers would be rounded."""
     if not isinstance(element_of(value), AnyFloat):
         raise NodeError(f"found elements of type {element_of(value)}, expected floats")
 
@@ -95,8 +95,7 @@ def mean_of(value: SSAValue, axes: Sequence[int], keep: bool, build: Builder) ->
 
 
 def _axes(node: OnnxNode, value: SSAValue, input_since: int) -> tuple[int, ...]:
-    """The dimensions to reduce. Without axes, all dimensions are reduced, unless the node's `noop_with_empty_axes` is
-    set."""
+    """The dimensions to reduce. Without axes, these are all dimensions, or none if `noop_with_empty_axes` is set."""
     rank = len(shape_of(value))
     axes, none_means_none = node.axes(input_since), node.integer("noop_with_empty_axes", 0)
     if not axes:
@@ -147,7 +146,10 @@ reduce_prod = reduction(MultiplyOp, _one, 18)
 def transformed_sum(
     before: Callable[[SSAValue, Builder], SSAValue], after: Callable[[SSAValue, Builder], SSAValue]
 ) -> ValueConverter:
-    """A converter to a sum of transformed elements, which is transformed. Without axes, elements are not summed."""
+    """A converter to a sum of transformed elements; the sum is transformed, too.
+
+    Without axes and with `noop_with_empty_axes`, the elements are transformed but not summed.
+    """
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:
         value = node.operand(0)
@@ -174,7 +176,7 @@ def _square(value: SSAValue, build: Builder) -> SSAValue:
 
 
 def _in_floats(op: Callable[[SSAValue], Operation]) -> Callable[[SSAValue, Builder], SSAValue]:
-    """A function of floats; integers are converted to f64 and back."""
+    """A function of floats, applied to integers by conversions to f64 and back."""
 
     def apply(value: SSAValue, build: Builder) -> SSAValue:
         element = element_of(value)
@@ -187,9 +189,10 @@ def _in_floats(op: Callable[[SSAValue], Operation]) -> Callable[[SSAValue, Build
 
 
 def reduce_log_sum_exp(node: OnnxNode, build: Builder) -> SSAValue:
-    """`ReduceLogSumExp`: the greatest element, plus the logarithm of the sum of exponentials of the differences.
+    """`ReduceLogSumExp`: m + log(sum(exp(x - m))) with the maximum m.
 
-    Without axes, elements stay as they are. If all elements are -inf, or there are none, the result is -inf.
+    If all elements are -inf, or there are none, the result is -inf. Without axes and with `noop_with_empty_axes`, the
+    elements are returned unchanged.
     """
     value = node.operand(0)
     demand_floats(value)
@@ -199,7 +202,7 @@ def reduce_log_sum_exp(node: OnnxNode, build: Builder) -> SSAValue:
     greatest = build.reduce(value, axes, -np.inf, MaximumOp)
     if 0 in (shape_of(value)[axis] for axis in axes):
         return build.reshape(greatest, kept_shape(value, axes)) if node.integer("keepdims", 1) else greatest
-    # Finite, so that the difference of -inf and -inf is not NaN.
+    # The maximum is made finite, because -inf - -inf would be NaN.
     least = build.splat(float(np.finfo(element_dtype(element_of(value))).min), greatest)
     greatest = build.reshape(build.insert(MaximumOp(greatest, least)), kept_shape(value, axes))
     spread = build.broadcast(greatest, value.type, list(range(len(shape_of(value)))))

@@ -1,4 +1,4 @@
-"""`Resize` and `Upsample`: nearest neighbours, linear and cubic interpolation.
+"""`Resize` and `Upsample`: nearest neighbours, and linear and cubic interpolation.
 
 Source: the ONNX operator specification, "Resize": the mapping from output coordinates to input coordinates.
 """
@@ -24,9 +24,9 @@ Coordinates = Callable[[Array, int, int, np.float32], Array]
 
 
 def _align_corners(x: Array, size: int, out: int, scale: np.float32) -> Array:
-    """The first and the last element keep their positions.
+    """align_corners: the first and the last element keep their positions.
 
-    The aligned length is scale * size including its fraction, as in ONNX's reference implementation and test cases;
+    The aligned length is scale * size, with its fraction, as in ONNX's reference implementation and test cases.
     onnxruntime rounds it down to the output size.
     """
     length = np.float64(scale) * size
@@ -39,7 +39,7 @@ def _half_pixel(x: Array, size: int, out: int, scale: np.float32) -> Array:
 
 
 def _half_pixel_symmetric(x: Array, size: int, out: int, scale: np.float32) -> Array:
-    """As half_pixel, but centred in the input if scale * size is not an integer."""
+    """half_pixel_symmetric: like half_pixel, but centred in the input if scale * size is not an integer."""
     adjusted = out / (scale * size)
     return size / 2 * (1 - adjusted) + (x + 0.5) / scale - 0.5
 
@@ -65,8 +65,7 @@ POLICIES: Mapping[str, Callable[[Sequence[float]], float] | None] = {
     "not_larger": min,
     "not_smaller": max,
 }
-"""The policy that keeps the aspect ratio with `sizes`: the scale for all dimensions, of those that the sizes
-request."""
+"""Policies for the aspect ratio with `sizes`. The function selects one of the requested scales for all dimensions."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,10 @@ def _sampling(node: OnnxNode) -> Sampling:
 def resize(node: OnnxNode, build: Builder) -> SSAValue:
     """`Resize` and `Upsample`, one dimension at a time.
 
-    For nearest neighbours, an integer factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`; any other
-    factor gives concatenated slices or a `gather`. Linear and cubic interpolation, also with antialias, is a
-    `dot_general` with a constant matrix. Positions of `tf_crop_and_resize` outside of the input get the extrapolation
-    value by `select`.
+    With nearest neighbours, an integer factor repeats elements by `reshape`, `broadcast_in_dim`, `reshape`. Any other
+    factor becomes concatenated slices or a `gather`. Linear and cubic interpolation, also with antialias, is a
+    `dot_general` with a constant matrix. With `tf_crop_and_resize`, a `select` sets positions outside of the input to
+    the extrapolation value.
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -112,7 +111,7 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
     outputs, scales = _sizes(node, shape)
     inside: list[Array] = []
     for axis, (size, out, scale) in enumerate(zip(shape, outputs, scales, strict=True)):
-        # In f32, as in onnxruntime, because the rounding decides between neighbours.
+        # Positions are f32, as in onnxruntime, because their rounding decides which neighbour is the nearest.
         afford([out], 32, "positions")
         counted = np.arange(out, dtype=np.float32)
         if crops is not None:
@@ -137,7 +136,7 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def _crops(node: OnnxNode, rank: int) -> list[tuple[float, float]]:
-    """The resized part of each dimension, as fractions from 0 to 1."""
+    """The start and end of the resized part of each dimension, as fractions from 0 to 1."""
     roi, axes = node.parameter(1, "roi"), node.integers("axes")
     named = list(range(rank)) if axes is None else [axis_of(axis, rank) for axis in axes]
     if roi is None or roi.size != 2 * len(named):
@@ -161,8 +160,8 @@ def _weights(positions: Array, size: int, scale: float, sampling: Sampling) -> A
     """The interpolation weights, of shape [size, outputs].
 
     A position uses the nearest 2 elements (linear) or 4 elements (cubic). With antialias and a scale below 1, the
-    filter is wider by 1 / scale. Elements outside of the input equal those at its ends; with `exclude_outside`, they
-    have no weight.
+    filter is wider by the factor 1 / scale. Elements outside of the input equal those at its ends. With
+    `exclude_outside`, they have no weight.
     """
     stretch = min(float(scale), 1.0) if sampling.antialias else 1.0
     radius = 1 if sampling.mode == "linear" else 2
@@ -194,7 +193,7 @@ def _kernel(distances: Array, sampling: Sampling) -> Array:
 
 
 def _given(node: OnnxNode) -> tuple[Sequence[float], tuple[int, ...] | None]:
-    """The scales and sizes of a node, read by its opset's form."""
+    """The scales and sizes of a node, in the form of its opset."""
     if node.opset < 9 and node.op_type == "Upsample":
         scales = node.numbers("scales")
         return scales or (1.0, 1.0, node.number("height_scale", 1.0), node.number("width_scale", 1.0)), None
@@ -228,7 +227,7 @@ def _sizes(node: OnnxNode, shape: Sequence[int]) -> tuple[list[int], list[float]
     if any(out < 1 and size for out, size in zip(outputs, shape, strict=True)):
         raise NodeError(f"found an output of shape {outputs}, expected sizes of 1 or more")
     if any(out and not size for out, size in zip(outputs, shape, strict=True)):
-        raise NodeError(f"found an output of shape {outputs} of an empty input, expected an empty one")
+        raise NodeError(f"found an output of shape {outputs} for an empty input, expected an empty output")
     return outputs, scales
 
 

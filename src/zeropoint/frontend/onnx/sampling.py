@@ -1,7 +1,7 @@
-"""Ops that read a tensor between its elements, at computed positions: `GridSample` and `RoiAlign`.
+"""Ops that interpolate a tensor at computed positions: `GridSample` and `RoiAlign`.
 
-The elements around a position are rows of a table (one row of channels for each element), read by `gather`, and added
-with weights that are products of one weight per dimension.
+The tensor becomes a table with one row of channels for each element. A `gather` reads the rows of the elements around a
+position. They are multiplied by weights, each the product of one weight per dimension, and added.
 
 Source: the ONNX operator specification; the cubic weights are those of Keys, "Cubic convolution interpolation for
 digital image processing", with a = -0.75.
@@ -45,11 +45,11 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of, with_shape
 
 MODES = {"linear": "linear", "bilinear": "linear", "cubic": "cubic", "bicubic": "cubic", "nearest": "nearest"}
-"""The names of interpolations; those with `bi` are of opset 16."""
+"""The interpolations by mode. The names with `bi` are those of opset 16."""
 PADDINGS = ("zeros", "border", "reflection")
 _A = -0.75
 _CUBIC = ((-4 * _A, 8 * _A, -5 * _A, _A), (1.0, 0.0, -(_A + 3), _A + 2))
-"""The cubic weights by distance, ascending powers: beyond the nearest elements, and at them."""
+"""The cubic weights as polynomials in the distance, in ascending powers: of the outer and of the nearest elements."""
 
 
 def plus(value: SSAValue, number: float, build: Builder) -> SSAValue:
@@ -76,7 +76,7 @@ def _outside(value: SSAValue, low: float, high: float, build: Builder) -> SSAVal
 class Tap:
     """An element near a position along one dimension: its i32 index, its f32 weight, and whether it exists.
 
-    `weight` is None for a weight of 1, `exists` for elements that all exist. Indices are always inside the dimension.
+    `weight` is None if it is 1, and `exists` is None if all elements exist. Indices are always inside the dimension.
     """
 
     index: SSAValue
@@ -86,7 +86,7 @@ class Tap:
 
 @dataclass(frozen=True)
 class Interpolation:
-    """The interpolation between elements, and the values beyond them."""
+    """The interpolation between elements, and the padding mode for positions outside of the tensor."""
 
     mode: str = "linear"
     padding: str = "zeros"
@@ -116,9 +116,10 @@ class Interpolation:
         return (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
 
     def _moved_inside(self, position: SSAValue, size: int, build: Builder) -> SSAValue:
-        """Positions beyond the ends, mirrored or moved to the end.
+        """Positions with those beyond the ends mirrored or clamped.
 
-        With cubic weights and the padding `border`, only elements are moved, as in PyTorch and onnxruntime.
+        With cubic weights and the padding `border`, only the elements around a position are clamped, as in PyTorch and
+        onnxruntime.
         """
         if self.padding == "zeros" or (self.padding, self.mode) == ("border", "cubic"):
             return position
@@ -128,7 +129,7 @@ class Interpolation:
         return build.apply(SelectOp, outside, self._reflected(position, size, build), position)
 
     def _reflected(self, position: SSAValue, size: int, build: Builder) -> SSAValue:
-        """Positions mirrored at both ends as often as needed: those of a triangle wave."""
+        """Positions mirrored at both ends as often as needed (a triangle wave)."""
         low, high = self._ends(size)
         if high <= low:
             return build.splat(low, position)
@@ -147,7 +148,7 @@ class Interpolation:
 
 
 def _polynomial(value: SSAValue, factors: Sequence[float], build: Builder) -> SSAValue:
-    """A polynomial by Horner's rule; the factors are in ascending order of powers."""
+    """A polynomial by Horner's rule. The factors are in ascending order of powers."""
     *others, last = factors
     result = build.splat(last, value)
     for factor in reversed(others):
@@ -156,7 +157,7 @@ def _polynomial(value: SSAValue, factors: Sequence[float], build: Builder) -> SS
 
 
 def table_of(value: SSAValue, build: Builder) -> SSAValue:
-    """[N, C, ...] as a row of C numbers for each element: [N * ..., C]."""
+    """A tensor [N, C, ...] as a table with a row of C numbers for each element: [N * ..., C]."""
     batch, channels, *sizes = shape_of(value)
     last = build.insert(TransposeOp(value, [0, *range(2, 2 + len(sizes)), 1]))
     return build.reshape(last, [batch * prod(sizes), channels])
@@ -165,9 +166,9 @@ def table_of(value: SSAValue, build: Builder) -> SSAValue:
 def terms(
     table: SSAValue, start: SSAValue | None, sizes: Sequence[int], along: Sequence[Sequence[Tap]], build: Builder
 ) -> Iterator[SSAValue]:
-    """For each combination of taps, one per dimension, the rows of the table times their weights: [positions..., C].
+    """The rows of the table times their weights, [positions..., C], for each combination of taps, one per dimension.
 
-    `start` is the i32 index of the first row of a batch; the taps have the shape of the positions.
+    `start` is the i32 index of the first row of a batch. The taps have the shape of the positions.
     """
     for taps in product(*along):
         index = taps[0].index
@@ -190,7 +191,7 @@ def terms(
 
 
 def sampled(value: SSAValue, positions: Sequence[SSAValue], how: Interpolation, build: Builder) -> SSAValue:
-    """[N, C, ...] at f32 positions [N, P...] along each spatial dimension: [N, P..., C]."""
+    """A tensor [N, C, ...] interpolated at f32 positions [N, P...] along each spatial dimension: [N, P..., C]."""
     sizes, shape = shape_of(value)[2:], shape_of(positions[0])
     along = [how.taps(position, size, build) for position, size in zip(positions, sizes, strict=True)]
     start = times(build.iota(shape, 0, i32), prod(sizes), build) if shape[0] > 1 else None
@@ -198,9 +199,9 @@ def sampled(value: SSAValue, positions: Sequence[SSAValue], how: Interpolation, 
 
 
 def grid_sample(node: OnnxNode, build: Builder) -> SSAValue:
-    """`GridSample`: the input at the positions of a grid, whose numbers from -1 to 1 span the input.
+    """`GridSample`: the input at the positions of a grid. Numbers from -1 to 1 span the input.
 
-    The last dimension of the grid has a position along each spatial dimension, the last one first.
+    The last dimension of the grid has a position for each spatial dimension, in reverse order.
     """
     value, grid = node.operand(0), node.operand(1)
     sizes, shape = shape_of(value)[2:], shape_of(grid)
@@ -225,9 +226,9 @@ def grid_sample(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def roi_align(node: OnnxNode, build: Builder) -> SSAValue:
-    """`RoiAlign`: each box of an image is cut into bins; a bin is the mean or maximum of a fixed number of samples.
+    """`RoiAlign`: each box of an image is divided into bins. A bin is the mean or maximum of a fixed number of samples.
 
-    With a `sampling_ratio` of 0 the number of samples depends on the boxes, which is not supported.
+    With a `sampling_ratio` of 0, the number of samples depends on the boxes. This is not supported.
     """
     value, boxes, batches = node.operand(0), node.operand(1), node.operand(2)
     if len(shape_of(value)) != 4 or len(shape_of(boxes)) != 2:
@@ -276,7 +277,7 @@ def _spread(value: SSAValue, shape: Sequence[int], dimensions: Sequence[int], bu
 
 
 def _taps_in_box(position: SSAValue, size: int, build: Builder) -> list[Tap]:
-    """The two elements next to a sample: those of the nearest position inside; none if it is more than 1 outside."""
+    """The two elements next to a sample. A sample up to 1 outside of the image is clamped; others have no elements."""
     outside = _outside(position, -1, size, build)
     inside = clamped(position, 0, size - 1, build)
     return [

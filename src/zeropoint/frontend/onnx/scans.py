@@ -17,13 +17,13 @@ from zeropoint.ir.tensors import shape_of
 
 
 def scan(op: Callable[[SSAValue, SSAValue], Operation], neutral: float) -> ValueConverter:
-    """A converter to log2(n) steps; step k combines every element with the one 2^k positions before it.
+    """A converter to log2(n) steps. Step k combines every element with the one 2^k positions before it.
 
         %0 = stablehlo.slice %x [0:7]           // all but the last 2^k
         %1 = stablehlo.pad %0, %zero, low = [1]
         %2 = stablehlo.add %x, %1               // k = 0; then 2, 4, ...
 
-    `exclusive` shifts by one first; `reverse` reverses the dimension before and after.
+    `exclusive` shifts the elements by one first. `reverse` reverses the dimension before and after.
     """
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:

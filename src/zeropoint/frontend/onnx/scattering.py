@@ -42,7 +42,7 @@ REDUCTIONS: dict[str, Callable[[SSAValue, SSAValue], Operation] | None] = {
     "min": MinimumOp,
     "mul": MultiplyOp,
 }
-"""The function that combines an update with the present element in a scatter; None replaces the element."""
+"""The ops that combine an update with the present element in a scatter. None: the update replaces the element."""
 
 
 def update_body(element: Attribute, reduction: str) -> Region:
@@ -56,7 +56,7 @@ def update_body(element: Attribute, reduction: str) -> Region:
 
 
 def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAValue:
-    """The full position for each index: the index's own position, with the index as the coordinate along `axis`."""
+    """The full position of each index: its own position, with the index as the coordinate along `axis`."""
     indices = from_start(converted(indices, i64, build), size, build)
     shape = shape_of(indices)
     parts = [indices if dimension == axis else build.iota(shape, dimension, i64) for dimension in range(len(shape))]
@@ -64,7 +64,7 @@ def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAVa
 
 
 def gather_elements(node: OnnxNode, build: Builder) -> SSAValue:
-    """`GatherElements`: a `gather` of single elements at full positions. Without any, the result is empty."""
+    """`GatherElements`: a `gather` of single elements at full positions. Without positions, the result is empty."""
     value, indices = node.operand(0), node.operand(1)
     rank = len(shape_of(value))
     axis = axis_of(node.integer("axis", 0), rank)
@@ -93,7 +93,7 @@ def scatter_elements(node: OnnxNode, build: Builder) -> SSAValue:
 def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAValue:
     """Index vectors with negative indices counted from the end of their dimension."""
     indices = converted(indices, i64, build)
-    # Longer vectors have other bounds for each element, which one size for the input cannot state.
+    # The elements of longer vectors have different bounds, and an input has only one.
     if len(set(sizes)) == 1:
         bound_input(indices, sizes[0], build)
     row = build.constant(np.array(sizes, np.int64))
@@ -103,7 +103,7 @@ def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAV
 
 
 def gather_nd(node: OnnxNode, build: Builder) -> SSAValue:
-    """`GatherND`: a `gather` at index vectors; the first `batch_dims` dimensions are batching dimensions."""
+    """`GatherND`: a `gather` at index vectors. The first `batch_dims` dimensions are batch dimensions."""
     value, indices = node.operand(0), node.operand(1)
     shape, batches = shape_of(value), node.integer("batch_dims", 0)
     depth, rank = shape_of(indices)[-1], len(shape_of(indices)) - 1
@@ -141,7 +141,7 @@ def scatter_nd(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def tensor_scatter(node: OnnxNode, build: Builder) -> SSAValue:
-    """`TensorScatter`: writes the update along `axis` from each batch's index on; wraps around in mode circular."""
+    """`TensorScatter`: write the update along `axis`, from the index of each batch on. Mode circular wraps around."""
     value, update = node.operand(0), node.operand(1)
     shape = shape_of(update)
     axis = axis_of(node.integer("axis", -2), len(shape))
@@ -161,7 +161,7 @@ def tensor_scatter(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def compress(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Compress` by a constant condition: the elements at its true positions."""
+    """`Compress` with a constant condition: the elements where it is true."""
     value, condition = node.operand(0), node.parameter(1, "condition")
     assert condition is not None  # required by the schema
     axis = 0
@@ -173,7 +173,7 @@ def compress(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def reverse_sequence(node: OnnxNode, build: Builder) -> SSAValue:
-    """`ReverseSequence`: a `gather` with positions reversed up to each batch's length."""
+    """`ReverseSequence`: a `gather` whose positions are reversed up to the length of each batch."""
     value, lengths = node.operand(0), converted(node.operand(1), i64, build)
     shape = shape_of(value)
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)

@@ -1,7 +1,7 @@
-"""Makes the shapes of an ONNX graph static: fixes input shapes, then folds everything computed from shapes.
+"""Make the shapes of an ONNX graph static: fix the shapes of inputs, then fold everything computed from shapes.
 
-Folding is onnxscript's constant folding, which evaluates with ONNX's reference implementation and keeps the names of
-the remaining nodes.
+Folding is done by onnxscript, which evaluates nodes with ONNX's reference implementation and keeps the names of the
+remaining nodes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from zeropoint.frontend.onnx.growth import result_elements
 _SHAPE_OPS = frozenset({"Shape", "Size"})
 _FOLDED_ELEMENTS = 8192
 _PINNING = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Ops that carry the quantization parameters of a constant; folding them would lose the parameters."""
+"""Ops with the quantization parameters of a constant. They are not folded, because the parameters would be lost."""
 
 
 def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
-    """The inputs without an initializer: older files also list initializers among the inputs."""
+    """The inputs without an initializer. Older files also list initializers among the inputs."""
     constants = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in constants]
 
 
 def _sizes(value: ValueInfoProto) -> list[int | None] | None:
-    """The sizes of an input, None for each dynamic one; None if no shape is known."""
+    """The sizes of an input, with None for a dynamic one; None if the rank is unknown."""
     if not value.type.tensor_type.HasField("shape"):
         return None
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
@@ -61,10 +61,10 @@ def fix_inputs(graph: GraphProto, constants: Mapping[str, Constant]) -> None:
 
 
 def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Write `shapes` into the graph's inputs, also instead of static dimensions.
+    """Write `shapes` into the graph's inputs. Static dimensions are replaced, too.
 
-    A symbolic dimension fixed by one input is fixed at every input. Raises ModelError if a name or rank does not match
-    the model, if a symbol would have two sizes, or if a dimension stays dynamic.
+    If one input fixes a symbolic dimension, it is fixed for all inputs. Raises ModelError if a name or rank does not
+    match the model, if a symbol would have two sizes, or if a dimension stays dynamic.
     """
     inputs = graph_inputs(graph)
     for value in inputs:
@@ -82,7 +82,7 @@ def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
         dynamic += _dynamic_dimensions(value, symbols)
     if dynamic:
         raise DynamicShapes("; ".join(dynamic), {value.name: _sizes(value) for value in inputs if _is_dynamic(value)})
-    # The file's shapes of other tensors were inferred with dynamic or other dimensions.
+    # The file's shapes of inner tensors are dropped, because they were inferred from the previous shapes of inputs.
     graph.ClearField("value_info")
     if shapes:
         for value in graph.output:
@@ -90,7 +90,7 @@ def fix_input_shapes(graph: GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
 
 
 def _clear_unknown(value: ValueInfoProto) -> None:
-    """Make dimensions dynamic that some exporters write as a negative size or a question mark."""
+    """Make dimensions dynamic that an exporter wrote as a negative size or a question mark."""
     for dim in value.type.tensor_type.shape.dim:
         if dim.HasField("dim_value") and dim.dim_value < 0:
             dim.ClearField("dim_value")
@@ -119,7 +119,7 @@ def _fix(value: ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int])
 
 
 def _dynamic_dimensions(value: ValueInfoProto, symbols: Mapping[str, int]) -> list[str]:
-    """The dynamic dimensions of an input, after replacing symbols of known size."""
+    """Messages about the dynamic dimensions of an input, after symbols of known size are replaced."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return [f"input '{value.name}' has no shape"]
@@ -139,7 +139,7 @@ def _is_dynamic(value: ValueInfoProto) -> bool:
 
 
 def derived_from_shapes(graph: GraphProto) -> set[str]:
-    """The tensors that are computed from constants and shapes only, not from input values."""
+    """The tensors that are computed from constants and shapes only, not from the values of inputs."""
     derived: set[str] = set()
     known = {"", *(tensor.name for tensor in graph.initializer)}
     for node in graph.node:
@@ -152,7 +152,7 @@ def derived_from_shapes(graph: GraphProto) -> set[str]:
 
 
 def inputs_behind(graph: GraphProto, tensors: set[str]) -> tuple[str, ...]:
-    """The inputs whose values, not only shapes, the given tensors depend on."""
+    """The inputs on whose values, and not only shapes, the given tensors depend."""
     behind = set(tensors)
     for node in reversed(graph.node):
         if node.op_type not in _SHAPE_OPS and not behind.isdisjoint(node.output):
@@ -171,7 +171,7 @@ def is_foldable(node: NodeProto, derived: set[str]) -> bool:
 def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     """The model without the nodes that compute shapes; the model itself if it has none.
 
-    Tensors of more than 8192 elements are not folded: they are weights, which the compiler folds.
+    Tensors of more than 8192 elements are not folded here, because they are weights, which `simplify` folds.
 
     Raises ModelError if folding fails.
     """
@@ -191,13 +191,13 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
         arrays = [None if found is None else found.numpy() for found in inputs]
         return result_elements(node.op_type, arrays) <= _FOLDED_ELEMENTS
 
-    for package in ("onnx_ir", "onnxscript"):  # our errors cover their warnings
+    for package in ("onnx_ir", "onnxscript"):  # their warnings are hidden: the errors below report the same
         logging.getLogger(package).addHandler(logging.NullHandler())
     try:
         ir_model = onnx_ir.from_proto(model)
         set_base_dir(ir_model.graph, folder)
         fold_constants(ir_model, onnx_shape_inference=True, should_fold=is_small)
         return onnx_ir.to_proto(ir_model)
-    except Exception as error:  # nodes of the file are evaluated, which may fail in any way
+    except Exception as error:  # the evaluation of broken nodes may raise anything
         reason = f": {error.__cause__}" if error.__cause__ else ""
         raise ModelError(f"found shape arithmetic that cannot be evaluated: {error}{reason}") from error

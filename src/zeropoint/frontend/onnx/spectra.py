@@ -26,7 +26,7 @@ from zeropoint.limits import afford
 
 
 def _waves(times: int, bins: int, length: int) -> tuple[Array, Array]:
-    """cos and sin of 2 pi t k / length, each (times, bins); t * k is reduced modulo the length in integers."""
+    """cos and sin of 2 pi t k / length, each (times, bins). t * k is first reduced modulo the length, in integers."""
     afford([times, bins], 32, "the matrix of a Fourier transform")
     turns = np.arange(times)[:, None] * np.arange(bins)[None, :] % length
     angles = 2 * np.pi * turns / length
@@ -36,7 +36,7 @@ def _waves(times: int, bins: int, length: int) -> tuple[Array, Array]:
 def transform(rows: int, parts: int, length: int, *, onesided: bool, inverse: bool) -> Array:
     """The matrix (rows, parts, bins, 2) of a Fourier transform of `length`, from real or complex rows.
 
-    Rows past `length` do not count, missing ones are 0. `parts` is 1 for real input, 2 for complex input.
+    Rows after `length` are ignored, and missing rows are 0. `parts` is 1 for real input, 2 for complex input.
     """
     bins = length // 2 + 1 if onesided else length
     cos, sin = _waves(rows, bins, length)
@@ -49,7 +49,7 @@ def transform(rows: int, parts: int, length: int, *, onesided: bool, inverse: bo
 
 
 def real_inverse(rows: int, length: int) -> Array:
-    """The matrix (rows, 2, length, 1) from the bins of one side to real numbers; the other side mirrors them."""
+    """The matrix (rows, 2, length, 1) from the bins of one side to real numbers. The other side mirrors the bins."""
     cos, sin = _waves(rows, length, length)
     number = np.arange(rows)
     weight = np.where((number == 0) | (2 * number == length), 1.0, 2.0) * (2 * number <= length) / length
@@ -61,7 +61,7 @@ def dft(node: OnnxNode, build: Builder) -> SSAValue:
 
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
 
-    where %x has rows of n numbers, real and imaginary in turn, and %w is [n, 2 k].
+    where %x has rows of n numbers, real and imaginary parts alternating, and %w is [n, 2 k].
     """
     value = node.operand(0)
     shape = shape_of(value)
@@ -103,7 +103,7 @@ def _along(value: SSAValue, axis: int, matrix: Array, build: Builder) -> SSAValu
 
 
 def stft(node: OnnxNode, build: Builder) -> SSAValue:
-    """`STFT`: a one-dimensional `convolution` of the signal by the waves times the window, one channel for each."""
+    """`STFT`: a 1-D `convolution` of the signal. Its kernel has a channel for each wave, multiplied by the window."""
     signal = node.operand(0)
     shape = shape_of(signal)
     if len(shape) == 2:
@@ -156,7 +156,7 @@ _MEL = 2595.0
 
 
 def mel_weight_matrix(node: OnnxNode, build: Builder) -> SSAValue:
-    """`MelWeightMatrix`: a constant (spectrogram bins, mel bins) of triangles; all inputs must be constant."""
+    """`MelWeightMatrix`: a constant (spectrogram bins, mel bins) of triangles. All inputs must be constant."""
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
     numbers: list[float] = []
     for index, name in enumerate(names):
@@ -177,14 +177,14 @@ def mel_weight_matrix(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def _mel_edges(bins: int, length: int, rate: int, hertz: Sequence[float]) -> Array:
-    """The spectrogram bins at which triangles start, peak and end: bins + 2 of them, at equal steps in mels."""
+    """The spectrogram bins at which triangles start, peak and end: `bins` + 2 positions at equal steps in mels."""
     low, high = (_MEL * np.log10(1 + edge / 700) for edge in hertz)
     mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     return ((length + 1) * (700 * (10 ** (mels / _MEL) - 1)) // rate).astype(np.int64)
 
 
 def _triangles(edges: Array, rows: int) -> Array:
-    """A column for each triangle, which rises to 1 at its center; it is 1 there even if it has no width."""
+    """A column for each triangle. A triangle is 1 at its center, even if it has no width."""
     matrix, at = np.zeros((rows, len(edges) - 2)), np.arange(rows)
     for column, (left, center, right) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
         rising = (at - left) / max(center - left, 1)

@@ -1,7 +1,7 @@
-"""`NonMaxSuppression`: each trip takes the best box left and drops the boxes that overlap it.
+"""`NonMaxSuppression`: each trip selects the best remaining box and drops the boxes that overlap it.
 
-The number of selected boxes depends on values, and shapes are static. The result has a row for every box that may be
-selected; the rows after the selected ones are -1 in every column. Up to 512 trips are written out; more are a
+The number of selected boxes depends on values, but shapes are static. So the result has a row for every box that may be
+selected, and the unused rows at the end are -1 in every column. Up to 512 trips are unrolled. More trips become a
 `stablehlo.while`, which ends when no box is left.
 
     %best = stablehlo.reduce(%left) applies stablehlo.maximum                 // [batches, classes]
@@ -11,8 +11,8 @@ selected; the rows after the selected ones are -1 in every column. Up to 512 tri
     %left, %index = stablehlo.select %gone, (-inf, boxes), (%left, %index)
     %row = stablehlo.select %box < boxes, %box, -1
 
-Source: the ONNX operator specification and its reference implementation; among equal scores, the first box is taken.
-A NaN score is never selected, and a box with a NaN is never suppressed.
+Source: the ONNX operator specification and its reference implementation. Of equal scores, the first box is selected. A
+box with a NaN score is never selected, and a box with a NaN coordinate is never suppressed.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 
 TRIPS = 512
-"""Maximum number of trips that are written out."""
+"""Maximum number of trips that are unrolled."""
 GT, LT, EQ, GE = (ComparisonDirection.GT, ComparisonDirection.LT, ComparisonDirection.EQ, ComparisonDirection.GE)
 
 
 @dataclass(frozen=True)
 class _Boxes:
-    """The least and greatest coordinates of boxes along both sides; all of one shape."""
+    """The smallest and largest coordinates of boxes along both sides. All values have one shape."""
 
     lows: tuple[SSAValue, SSAValue]
     highs: tuple[SSAValue, SSAValue]
@@ -76,7 +76,7 @@ class _Boxes:
 
 @dataclass(frozen=True)
 class _Search:
-    """Values read by every trip: the boxes and their areas at the shape of the scores, the threshold, and constants."""
+    """The values that every trip reads: boxes and areas broadcast to the shape of the scores, threshold, constants."""
 
     boxes: _Boxes
     areas: SSAValue
@@ -102,7 +102,7 @@ class _Search:
 
 
 def non_max_suppression(node: OnnxNode, build: Builder) -> SSAValue:
-    """`NonMaxSuppression`: rows of batch, class and box, as many as may be selected; the unused last ones are -1."""
+    """`NonMaxSuppression`: a row of batch, class and box for each box that may be selected. Unused last rows are -1."""
     boxes, scores = node.operand(0), node.operand(1)
     shapes = shape_of(boxes), shape_of(scores)
     if len(shapes[0]) != 3 or len(shapes[1]) != 3 or shapes[0] != (shapes[1][0], shapes[1][2], 4):
@@ -130,7 +130,7 @@ def non_max_suppression(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def _keep_float(block: Block, last: Operation | None) -> None:
-    """Keep the float ops after an op float: a rounded overlap would select other boxes."""
+    """Mark the float ops after `last` as float, because quantized overlaps would select other boxes."""
     op = block.first_op if last is None else last.next_op
     while op is not None:
         values = (*op.operands, *op.results)
@@ -140,7 +140,7 @@ def _keep_float(block: Block, last: Operation | None) -> None:
 
 
 def _corners(boxes: SSAValue, center: bool, build: Builder) -> _Boxes:
-    """[batches, boxes, 4], of two opposite corners or of center and size, as coordinates of [batches, boxes]."""
+    """The corners [batches, boxes] of boxes [batches, boxes, 4], which are two opposite corners or center and size."""
     shape = shape_of(boxes)[:2]
     columns = [build.reshape(part_of(boxes, 2, range(i, i + 1), build), shape) for i in range(4)]
     pairs = list(zip(columns[:2], columns[2:], strict=True))
@@ -155,7 +155,7 @@ def _corners(boxes: SSAValue, center: bool, build: Builder) -> _Boxes:
 
 
 def _written_out(search: _Search, left: SSAValue, index: SSAValue, kept: int, build: Builder) -> SSAValue:
-    """The selected boxes of every batch and class in order, [batches, classes, kept], and -1 after them."""
+    """The selected boxes of every batch and class in order, then -1: [batches, classes, kept]. Trips are unrolled."""
     rows: list[SSAValue] = []
     for _ in range(kept):
         left, index, row = _trip(search, left, index, build)
@@ -164,7 +164,7 @@ def _written_out(search: _Search, left: SSAValue, index: SSAValue, kept: int, bu
 
 
 def _looped(search: _Search, left: SSAValue, index: SSAValue, kept: int, build: Builder) -> SSAValue:
-    """The same by a `while` that ends when no box is left."""
+    """Like `_written_out`, by a `while` that ends when no box is left."""
     shape = shape_of(left)
     none = build.broadcast(build.constant(np.array(-1, np.int64)), TensorType(i64, [*shape[:2], kept]), ())
     start = [build.constant(np.array(0, np.int64)), left, index, none]
@@ -187,10 +187,10 @@ def _looped(search: _Search, left: SSAValue, index: SSAValue, kept: int, build: 
 
 
 def _trip(search: _Search, left: SSAValue, index: SSAValue, build: Builder) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """The scores and positions that are left after a trip, and the box that it takes, or -1."""
+    """The remaining scores and positions after a trip, and the box that it selects; -1 if none is left."""
     box = _best(left, index, search, build)
     at = build.compare(EQ, search.positions, build.broadcast(box, index.type, [0, 1]))
-    # The greatest of the corners, of which all others are hidden.
+    # The corners of the selected box: a maximum in which all other boxes count as -inf.
     hidden = [build.apply(SelectOp, at, part, search.lowest) for part in search.boxes.parts]
     corners = [build.reduce(part, [2], -np.inf, MaximumOp) for part in hidden]
     other = _Boxes.of([build.broadcast(part, left.type, [0, 1]) for part in corners])
@@ -204,7 +204,7 @@ def _trip(search: _Search, left: SSAValue, index: SSAValue, build: Builder) -> t
 def _best(left: SSAValue, index: SSAValue, search: _Search, build: Builder) -> SSAValue:
     """The position of the best box of every batch and class; the number of boxes if none is left.
 
-    Boxes that are not left have the least score and that position, so that no other box loses to them.
+    Dropped boxes have the score -inf and the number of boxes as position, so that they never win against other boxes.
     """
     best = build.reduce(left, [2], -np.inf, MaximumOp)
     same = build.compare(EQ, left, build.broadcast(best, left.type, [0, 1]))
@@ -212,7 +212,7 @@ def _best(left: SSAValue, index: SSAValue, search: _Search, build: Builder) -> S
 
 
 def _overlapping(search: _Search, other: _Boxes, area: SSAValue, build: Builder) -> SSAValue:
-    """Where intersection / union is above the threshold; boxes without area overlap nothing."""
+    """Where intersection / union exceeds the threshold. Boxes without an area overlap no other box."""
     conditions: list[SSAValue] = []
     sides: list[SSAValue] = []
     for side in range(2):
@@ -230,9 +230,10 @@ def _overlapping(search: _Search, other: _Boxes, area: SSAValue, build: Builder)
 
 
 def _rows(taken: SSAValue, build: Builder) -> SSAValue:
-    """[batches, classes, kept] as rows of batch, class and box: the taken ones first, in order, and -1 after them.
+    """Selected boxes [batches, classes, kept] as rows of batch, class and box. Unused rows are last, and -1.
 
-    They are ordered as `TopK` orders them, which runtimes have: by 1 for a taken entry and 0 for any other.
+    A stable sort by 1 for a selected box and 0 for an unused entry moves the unused ones to the end. Runtimes have this
+    sort as top-k.
     """
     _, classes, kept = shape_of(taken)
     total = prod(shape_of(taken))

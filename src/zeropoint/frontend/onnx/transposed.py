@@ -19,7 +19,7 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 
 def conv_transpose(node: OnnxNode, build: Builder) -> SSAValue:
-    """`ConvTranspose`: a `convolution` of the dilated input with the reversed kernel, with swapped channels.
+    """`ConvTranspose`: a `convolution` of the dilated input with the reversed kernel, whose channels are exchanged.
 
         %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
              window = {pad = [[1, 1], [1, 1]], lhs_dilate = [2, 2]} {...}
@@ -77,7 +77,7 @@ def _positive(node: OnnxNode, name: str, rank: int) -> Sequence[int]:
 
 
 def _turned(node: OnnxNode, kernel: SSAValue, groups: int, build: Builder) -> SSAValue:
-    """[C, O/group, ...] to [O, C/group, ...], every spatial dimension reversed."""
+    """A kernel [C, O/group, ...] as [O, C/group, ...], with all spatial dimensions reversed."""
     channels, features, *sizes = shape_of(kernel)
     rank = len(sizes)
     apart, order = [groups, channels // groups, features, *sizes], [0, 2, 1, *range(3, 3 + rank)]
@@ -86,7 +86,7 @@ def _turned(node: OnnxNode, kernel: SSAValue, groups: int, build: Builder) -> SS
     if array is not None:
         turned = np.flip(array.reshape(apart).transpose(order).reshape(shape), tuple(range(2, 2 + rank)))
         return build.constant(np.ascontiguousarray(turned))
-    if groups == 1:  # by an op that keeps pinned parameters
+    if groups == 1:  # a transpose and a reverse keep pinned parameters, a reshape does not
         return build.insert(
             ReverseOp(build.insert(TransposeOp(kernel, [1, 0, *range(2, 2 + rank)])), list(range(2, 2 + rank)))
         )
@@ -97,10 +97,10 @@ def _turned(node: OnnxNode, kernel: SSAValue, groups: int, build: Builder) -> SS
 def _shares(total: int, mode: str) -> tuple[int, int]:
     """Split a total padding into start and end.
 
-    The odd element is removed at the end for SAME_UPPER and at the start otherwise. The total is negative if the output
-    is larger than all positions that the kernel reaches. Then elements are added: at the end, as onnxruntime and ONNX's
-    reference do, but in the SAME modes at both ends. Half of a negative total is rounded down, as in the reference; the
-    specification does not say how it is rounded.
+    The odd element is removed at the end for SAME_UPPER, and at the start otherwise. The total is negative if the
+    output is larger than all positions that the kernel reaches. Then elements are added at the end, as in onnxruntime
+    and ONNX's reference; in the SAME modes they are added at both ends. Half of a negative total is rounded down, as in
+    the reference; the specification does not define the rounding.
     """
     if total < 0 and not mode.startswith("SAME"):
         return 0, total
@@ -112,8 +112,8 @@ def _padding(
 ) -> list[tuple[int, int]]:
     """The zero padding of the dilated input.
 
-    `pads` are subtracted from the padding of a full convolution, extent - 1 at both ends. With `output_shape`, the pads
-    are computed from that shape.
+    It is the padding of a full convolution, extent - 1 at both ends, minus `pads`. With `output_shape`, the pads are
+    computed from that shape.
     """
     rank = len(inputs)
     more = node.integers("output_padding") or (0,) * rank

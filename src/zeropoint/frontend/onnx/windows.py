@@ -16,9 +16,9 @@ AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 @dataclass(frozen=True)
 class OnnxWindow:
-    """A window that slides over spatial dimensions; one entry per dimension.
+    """A window over spatial dimensions, with one entry per dimension.
 
-    `declared_padding` is the node's padding; `padding` also includes what ceil mode adds at the end.
+    `declared_padding` is the padding of the node. `padding` includes the elements that ceil mode adds at the end.
     """
 
     sizes: tuple[int, ...]
@@ -41,7 +41,7 @@ def _extent(taps: int, dilation: int) -> int:
 
 
 def _same_padding(size: int, extent: int, stride: int, upper: bool) -> tuple[int, int]:
-    """The padding for ceil(in / stride) outputs; the odd element is at the end for SAME_UPPER."""
+    """The padding for ceil(in / stride) outputs. The odd element is at the end for SAME_UPPER, else at the start."""
     outputs = -(-size // stride)
     total = max((outputs - 1) * stride + extent - size, 0)
     return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
@@ -76,12 +76,11 @@ def check_kernel_shape(node: OnnxNode, sizes: Sequence[int]) -> None:
     """Raise NodeError if a convolution's `kernel_shape` is not the shape of its kernel."""
     declared = node.integers("kernel_shape")
     if declared is not None and declared != tuple(sizes):
-        raise NodeError(f"found kernel_shape {list(declared)}, expected {list(sizes)} as the kernel has it")
+        raise NodeError(f"found kernel_shape {list(declared)}, expected {list(sizes)}, the shape of the kernel")
 
 
 def check_positive(name: str, entries: Sequence[int], rank: int) -> None:
-    """Raise NodeError unless there are `rank` positive integers, so small that a stride times a size fits 64
-    bits."""
+    """Raise NodeError unless there are `rank` positive integers below 2^31. A stride times a size then fits 64 bits."""
     if len(entries) != rank or min(entries, default=1) < 1 or max(entries, default=1) > INT32_MAX:
         raise NodeError(f"found {name} {list(entries)}, expected {rank} positive integers below 2^31")
 
