@@ -239,7 +239,7 @@ PICTURE, KERNEL = np.ones((1, 4, 4, 1), np.int32), np.ones((3, 3, 1, 1), np.int3
         (
             RESHAPE,
             [X, sizes(4, 2)],
-            "found the computed shape [4, 2] of 8 elements, expected 6, as the operand of shape [2, 3] has",
+            "found the computed shape [4, 2] of 8 elements, expected 6, as many as the operand of shape [2, 3] has",
         ),
         (BROADCAST, [X, sizes(2, 4)], "found the computed shape [2, 4], expected one that fits tensor<?x3xf32>"),
         (

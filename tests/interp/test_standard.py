@@ -104,7 +104,7 @@ BLOCKS = """func.func @f(%x: tensor<6x?xf32>) -> tensor<6x?x!quant.uniform<i8:f3
     [
         (UNRANKED, (2,), "found a tensor of 1 dimensions, expected at least 2"),
         (UNRANKED, (1, 3), r"found a tensor of shape \[1, 3\] to be reshaped to \[1, 2, 1\]"),
-        (BLOCKS, (6, 4), r"found loops of sizes \[6, 4\] that read \[1, 2\] parameters, expected \[1, 1\]"),
+        (BLOCKS, (6, 4), r"found an operand of shape \[1, 1\], expected \[1, 2\] for loops of sizes \[6, 4\]"),
     ],
 )
 def test_a_size_that_the_parameters_do_not_fit_is_refused_after_lowering_too(text, shape, sentence):

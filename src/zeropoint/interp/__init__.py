@@ -1,4 +1,4 @@
-"""The reference interpreter: the semantics of every op on NumPy arrays, one function per op."""
+"""The reference interpreter. It defines the semantics of every op on NumPy arrays, with one function per op."""
 
 from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, TripsExceeded, UnsupportedError

@@ -1,8 +1,8 @@
 """The parameters of quantized types, and conversions: quantize, dequantize and requantize.
 
-Source: the "'quant' Dialect" document (affine values), the StableHLO specification (`uniform_quantize`,
-`uniform_dequantize`); the arithmetic is that of `zeropoint.numerics` under the program's profile. Casts support every
-granularity and storage; integer arithmetic on stored numbers supports one scale, or one per channel.
+Source: the "'quant' Dialect" document (affine values), and the StableHLO specification (`uniform_quantize`,
+`uniform_dequantize`). The arithmetic is that of `zeropoint.numerics` under the program's profile. Casts support every
+granularity and storage. Arithmetic on storage integers supports one scale, or one per channel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Affine(AffineParameters):
-    """The parameters of a quantized type: one scale and zero point, or one per index of `axis`; and the dtype."""
+    """The parameters of a quantized type: one scale and zero point, or one for each index of `axis`.
+
+    `width` and `dtype` are those of the storage, `expressed` is the dtype of the expressed type.
+    """
 
     axis: int | None
     width: int
@@ -63,7 +66,7 @@ class Affine(AffineParameters):
         return along_axis(self.zero_point, rank, self.axis, "zero point")
 
     def centred(self, stored: Array, dtype: DType) -> Array:
-        """stored - zero_point, in `dtype`, which must hold storage_min..storage_max and the difference."""
+        """stored - zero_point, in `dtype`. It must represent storage_min..storage_max and the difference."""
         integers = stored.astype(dtype, copy=False)
         return integers - self.zeros(stored.ndim).astype(dtype) if self.zero_point.any() else integers
 
@@ -85,22 +88,22 @@ def _quantized(element_type: Attribute) -> UniformQuantizedType:
 
 
 def quantization(target: Attribute, profile: Profile) -> Unary:
-    """Real values to stored values of `target`, rounded by the profile; for any granularity and storage."""
+    """The conversion from real values to storage of `target`, rounded by the profile. Supports every granularity."""
     quantized = _quantized(target)
     return lambda operand: evaluate.quantize(operand, quantized, profile.name)
 
 
 def dequantization(source: Attribute) -> Unary:
-    """Stored values of `source` to real values; for any granularity and storage."""
+    """The conversion from storage of `source` to real values. Supports every granularity."""
     quantized = _quantized(source)
     return lambda operand: evaluate.dequantize(operand, quantized)
 
 
 def requantization(source: Attribute, target: Attribute, profile: Profile, *, wide: bool = False) -> Unary:
-    """clamp(round((stored - zero_point_in) * (scale_in / scale_out)) + zero_point_out); the identity on equal types.
+    """clamp(round((stored - zero_point_in) * (scale_in / scale_out)) + zero_point_out). The identity on equal types.
 
-    The accumulator has 64 bits if stored - zero_point_in might overflow 32, or if the profile requires it. With `wide`,
-    the stored values have 64 bits, whatever the multiplier.
+    The accumulator has 64 bits if stored - zero_point_in may overflow 32 bits, or if the profile requires it. With
+    `wide`, stored - zero_point_in always has 64 bits.
     """
     if source == target:
         return lambda operand: operand
@@ -130,5 +133,5 @@ def requantization(source: Attribute, target: Attribute, profile: Profile, *, wi
 
 
 def _scalar_or_channels(real: FloatArray) -> FloatArray:
-    # A multiplier of rank 0 broadcasts to any tensor; one of shape (1,) would need an axis.
+    # A multiplier of rank 0 broadcasts to any tensor. One of shape (1,) would need an axis.
     return real.reshape(()) if real.size == 1 else real

@@ -1,7 +1,7 @@
 """Batch normalisation ops, composed of elementwise ops and sums as in the StableHLO specification.
 
-Every step is computed in the (expressed) element type, in the specification's order; sums are those of `reduce`.
-Quantized operands are dequantized first, and the results quantized.
+Every step is computed in the (expressed) element type, in the specification's order. Sums are those of `reduce`.
+Quantized operands are dequantized first, and results are quantized.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _on_reals(op: BatchNormOp, scope: Scope, kernel: Callable[..., tuple[Array, 
 
 
 def _spread(op: BatchNormOp) -> SpreadFunction:
-    """Broadcasts per-feature values along the feature dimension."""
+    """Broadcast one value per feature along the feature dimension."""
     rank, feature = len(shape_of(op.operands[0])), op.feature
     shape = [-1 if dim == feature else 1 for dim in range(rank)]
     return lambda values: values.reshape(shape)
@@ -79,7 +79,7 @@ def _normalized(
 
 
 def training(op: BatchNormTrainingOp, scope: Scope) -> Kernel:
-    """The same with the operand's mean and variance, which are the other two results."""
+    """`inference` with the mean and variance of the operand, which are the other two results."""
     spread, total = _spread(op), _sum(op)
 
     def run(operand: Array, scale: Array, offset: Array) -> tuple[Array, ...]:
@@ -93,7 +93,7 @@ def training(op: BatchNormTrainingOp, scope: Scope) -> Kernel:
 
 
 def gradient(op: BatchNormGradOp, scope: Scope) -> Kernel:
-    """The gradients of operand, scale and offset."""
+    """The gradients with respect to operand, scale and offset."""
     spread, total = _spread(op), _sum(op)
 
     def run(operand: Array, scale: Array, mean: Array, variance: Array, grad_output: Array) -> tuple[Array, ...]:

@@ -1,7 +1,7 @@
-"""Rules and kernels: before a program runs, each op is bound to a function from arrays to arrays.
+"""Rules and kernels. Before a program runs, each op is bound to a function from arrays to arrays.
 
-An entry of the table (`zeropoint.interp.table`) is a `Rule`: it reads an op's attributes and types once and returns
-the `Kernel` that is called in every run. A value is an ndarray; for a quantized type, of its storage integers.
+An entry of the table (`zeropoint.interp.table`) is a `Rule`. It reads an op's attributes and types once, and returns
+the `Kernel` that is called in every run. A value is an ndarray; for a quantized type, it holds storage integers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics import Profile
 
 Kernel = Callable[..., Array | tuple[Array, ...]]
-"""Maps operand arrays to the result array, or to a tuple of arrays unless the op has exactly one result."""
+"""Maps operand arrays to the result array; to a tuple of arrays if the op does not have exactly one result."""
 ArrayFunction = Callable[..., Array]
 """A kernel with one result, of any number of operands."""
 Arrays = tuple[Array, ...]
@@ -24,15 +24,15 @@ Binary = Callable[[Array, Array], Array]
 Ternary = Callable[[Array, Array, Array], Array]
 BodyFunction = Callable[..., tuple[Array, ...]]
 Branch = Callable[[Sequence[Array], Sequence[Array]], tuple[Array, ...]]
-"""A region as a function of its arguments and of the values that the op's regions capture."""
+"""A region as a function of its arguments and of the values that the regions of the op capture."""
 
 
 class Scope(Protocol):
-    """The program around an op, as seen by the op's rule."""
+    """What the rule of an op sees of the program around the op."""
 
     @property
     def profile(self) -> Profile:
-        """The numerics profile that quantized ops compute with."""
+        """The numerics profile of quantized ops."""
         ...
 
     @property
@@ -41,12 +41,12 @@ class Scope(Protocol):
         ...
 
     def constant(self, value: SSAValue) -> Array | None:
-        """The read-only array of a value that is the same in every run; None for any other value."""
+        """The read-only array of a value that is constant in all runs; None for any other value."""
         ...
 
     @property
     def probes(self) -> dict[str, list[Array]]:
-        """The values that the program's probes recorded, by probe name."""
+        """The values that the program's probes recorded, by the name of the probe."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class Scope(Protocol):
         ...
 
     def function(self, name: str) -> BodyFunction:
-        """A function of the module as a process, on a sequence of its arguments."""
+        """A function of the module, to be run as a process on a sequence of arguments."""
         ...
 
     def argument_count(self, name: str) -> int:
@@ -63,14 +63,14 @@ class Scope(Protocol):
         ...
 
     def branch(self, block: Block) -> Branch:
-        """A region's block, which may capture values from outside.
+        """The block of a region as a function. It may capture values from outside.
 
-        The op's kernel receives captured values after its operands and passes them to every branch.
+        The op's kernel receives captured values after its operands, and passes them to every branch.
         """
         ...
 
     def body(self, block: Block) -> BodyFunction:
-        """A block as a function of its arguments that returns a tuple; it works elementwise on arrays of any shape."""
+        """A block as a function that maps its arguments to a tuple. It computes elementwise on arrays of any shape."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Shifts and bit counts, at the width of the element type rather than of the dtype that holds it.
+"""Shifts and bit counts, at the width of the element type and not of the dtype that holds it.
 
-Source: the StableHLO specification. An i4 is held in an int8: operands are masked to four bits first, and
-`elementwise.wrapped` extends the results again.
+Source: the StableHLO specification. An i4 is held in an int8. So operands are masked to four bits first, and
+`elementwise.wrapped` sign-extends the results again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _width(element_type: Attribute) -> int:
 
 def _bits(values: Array, width: int) -> Array:
     """The low `width` bits as uint64."""
-    # Values of fewer bits are stored sign-extended; these are the bits of their own width.
+    # Values of fewer bits are stored sign-extended. The mask keeps the bits of their own width.
     return values.astype(np.uint64) & np.uint64((1 << width) - 1)
 
 
@@ -52,7 +52,7 @@ def count_leading_zeros(op: CountLeadingZerosOp, scope: Scope) -> Unary:
 
     def run(operand: Array) -> Array:
         filled = _bits(operand, width)
-        # Set all bits below the highest set bit; then their count is its position.
+        # All bits below the highest set bit are set, so that the number of set bits is the position of the highest.
         for distance in (1, 2, 4, 8, 16, 32):
             filled = filled | (filled >> np.uint64(distance))
         return (width - np.bitwise_count(filled)).astype(operand.dtype)
@@ -76,7 +76,7 @@ def _shift(op: ShiftLeftOp | ShiftRightLogicalOp, shift: np.ufunc) -> Binary:
 
     def run(lhs: Array, rhs: Array) -> Array:
         amount = _bits(rhs, width)
-        # StableHLO shifts all bits out at the width and beyond; NumPy (as C) leaves that open.
+        # In StableHLO, a shift by the width or more shifts out all bits. In NumPy and C, it is undefined.
         inside = amount < np.uint64(width)
         moved = shift(_bits(lhs, width), np.where(inside, amount, np.uint64(0)))
         return np.where(inside, moved, np.uint64(0)).astype(lhs.dtype)
@@ -93,7 +93,7 @@ def shift_right_arithmetic(op: ShiftRightArithmeticOp, scope: Scope) -> Binary:
         spare = np.uint64(64 - width)
         # With the sign bit in bit 63, the shift right extends it.
         signed = (_bits(lhs, width) << spare).view(np.int64)
-        # A shift by the width or more leaves the sign in every bit, as one by width - 1.
+        # A shift by the width or more leaves the sign in every bit, like a shift by width - 1.
         amount = np.minimum(_bits(rhs, width), np.uint64(width - 1)).astype(np.int64)
         return (signed >> spare.astype(np.int64) >> amount).astype(lhs.dtype)
 

@@ -1,7 +1,8 @@
 """The check dialect, and the custom calls of the same names: assertions that fail a run.
 
-Source: upstream StableHLO's check ops. Equal: the same numbers; NaN equals NaN, and 0 equals -0. Almost equal: numbers
-of the same sign that differ by at most a tolerance, both NaN, or equal. Close: within a number of ulps.
+Source: upstream StableHLO's check ops. Elements are *equal* if they are the same number; NaN equals NaN, and 0 equals
+-0. They are *almost equal* if they are equal, both NaN, or of the same sign and differ by at most a tolerance. They are
+*close* if they differ by a number of ulps within bounds.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from zeropoint.ir.weights import inline_array
 Holds = Callable[[Array, Array], Array]
 """An elementwise relation."""
 SHOWN = 3
-"""The number of differing elements that a message shows."""
+"""Number of differing elements in a message."""
 
 
 def equal(found: Array, expected: Array) -> Array:
@@ -45,7 +46,10 @@ def equal(found: Array, expected: Array) -> Array:
 
 
 def almost_equal(tolerance: float) -> Holds:
-    """Whether elements are equal, or of the same sign and at most `tolerance` apart; both parts of complex numbers."""
+    """Whether elements are equal, or have the same sign and differ by at most `tolerance`.
+
+    For complex numbers, this must hold for both parts.
+    """
 
     def holds(found: Array, expected: Array) -> Array:
         if found.dtype.kind == "c":
@@ -61,7 +65,7 @@ def almost_equal(tolerance: float) -> Holds:
 
 
 def close(least: int, greatest: int) -> Holds:
-    """Whether elements are `least` to `greatest` floats apart, the same infinity, or both NaN."""
+    """Whether elements are `least` to `greatest` ulps apart, the same infinity, or both NaN."""
 
     def holds(found: Array, expected: Array) -> Array:
         if found.dtype.kind == "c":
@@ -75,7 +79,7 @@ def close(least: int, greatest: int) -> Holds:
 
 
 def _position(floats: Array) -> Array:
-    """The index of each float in the order of all floats of its type; -0 and 0 share one."""
+    """The position of each float in the order of all floats of its type. -0 and 0 have the same position."""
     bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}")).astype(np.int64)
     magnitude = bits & np.int64((1 << (8 * floats.dtype.itemsize - 1)) - 1)
     return np.where(np.signbit(floats), -magnitude, magnitude)
@@ -94,7 +98,7 @@ def _checked(op: Operation, value: SSAValue, holds: Holds) -> Callable[[Array, A
 
 
 def _where(op: Operation) -> str:
-    """`@main: check.expect_eq_const at program.mlir:12:3`."""
+    """The function, the op and its position: `@main: check.expect_eq_const at program.mlir:12:3`."""
     where = text_position(op)
     return f"@{_function_name(op)}: {describe(op)}{'' if where is None else f' at {where}'}"
 
@@ -161,14 +165,14 @@ def expect_almost_eq_const(op: ExpectAlmostEqConstOp, scope: Scope) -> Kernel:
 
 
 def expect_close(op: ExpectCloseOp, scope: Scope) -> Kernel:
-    """Fails if the number of floats between two elements is not within the bounds."""
+    """Fails if the difference of two elements in ulps is not within the bounds."""
     least = 0 if op.min_ulp_difference is None else op.min_ulp_difference.value.data
     greatest = DEFAULT_ULPS if op.max_ulp_difference is None else op.max_ulp_difference.value.data
     return _against_operand(op, close(least, greatest))
 
 
 def expect_serialized_eq(op: ExpectSerializedEqOp, scope: Scope) -> Kernel:
-    """Fails if the value differs from the latest value of the probe of that name."""
+    """Fails if the value differs from the latest value that the probe of that name recorded."""
     check, probes, name = _checked(op, op.expected, equal), scope.probes, op.probe_id.data
     turn = -1 if op.iter is None else op.iter.value.data
 
@@ -194,14 +198,14 @@ _CALLS: dict[str, Holds] = {
 
 
 def custom_call(op: CustomCallOp, scope: Scope) -> ArrayFunction:
-    """A check called by name. If it has a result, the result is true.
+    """A custom call of a check. If it has a result, the result is true.
 
     Raises UnsupportedError for any other target.
     """
     target = op.call_target_name.data
     if target not in _CALLS or len(op.inputs) != 2:
         raise UnsupportedError(f"found a call of '{target}'; expected one of {', '.join(_CALLS)} on two values")
-    # Some producers write the expected value first.
+    # Some exporters write the expected value first.
     first_is_constant, second_is_constant = (isinstance(value.owner, ConstantOp) for value in op.inputs)
     swapped = first_is_constant and not second_is_constant
     check, results = _checked(op, op.inputs[1 if swapped else 0], _CALLS[target]), len(op.results)

@@ -1,7 +1,7 @@
 """Collective and communication ops, and the interpreter dialect, which runs processes.
 
 Source: the StableHLO specification. Reductions are those of `zeropoint.interp.reduction`, over the values of the
-group's processes in the order of the group.
+processes in the order of the group.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from zeropoint.ir.testing.interpreter_ops import PrintOp, ProbeOp, RunParallelOp
 from zeropoint.ir.values import value_text
 
 Across = Callable[[Sequence[Sequence[int]], ProcessId, ProcessGrid], list[ProcessId] | None]
-"""Maps replica groups to the group of a process; None if it is in no group."""
+"""Maps replica groups to the group of a process; None if the process is in no group."""
 Exchange = Callable[[Any], tuple[list[Any], int] | None]
-"""Exchanges a value for the group's values and the process's position; None for a process in no group."""
+"""Exchanges a process's value for the values of its group and its position in it; None if it is in no group."""
 
 
 def _exchange(op: Any, across: Across) -> Exchange:
@@ -74,14 +74,14 @@ def _all_ids(across: Across, grid: ProcessGrid) -> list[int]:
 
 
 def _reducing_exchange(op: Any) -> Exchange:
-    """Groups of all_reduce, reduce_scatter, all_gather: channel and flag determine the kind of ids."""
+    """The exchange of all_reduce, reduce_scatter and all_gather. Channel and flag determine the kind of ids."""
     if channel_id(op) <= 0:
         return _exchange(op, cross_replica)
     return _exchange(op, flattened_ids if op.use_global_device_ids is not None else cross_replica_and_partition)
 
 
 def _moving_exchange(op: Any) -> Exchange:
-    """Groups of all_to_all and collective_broadcast: replica ids or, with a channel, partition ids."""
+    """The exchange of all_to_all and collective_broadcast, by replica ids or, with a channel, by partition ids."""
     return _exchange(op, cross_replica if channel_id(op) <= 0 else cross_partition)
 
 
@@ -102,7 +102,7 @@ def all_reduce(op: AllReduceOp, scope: Scope) -> Kernel:
 
 
 def _zeros(arrays: Sequence[Array], values: Sequence[SSAValue]) -> tuple[Array, ...]:
-    """The real number 0 in place of every element: the zero point of a quantized value."""
+    """An array with the real number 0 in place of every element. For a quantized value, this is the zero point."""
     kinds = [element_of(value) for value in values]
     return tuple(
         np.full_like(array, kind.zero_point if isinstance(kind, UniformQuantizedType) else 0)
@@ -216,7 +216,7 @@ def send(op: SendOp, scope: Scope) -> Kernel:
 
 
 def recv(op: RecvOp, scope: Scope) -> Kernel:
-    """Receives the oldest values of the channel; waits until there are some."""
+    """Receives the oldest values of the channel. Waits until there are some."""
     channel = channel_id(op)
 
     def run(token: Array) -> tuple[Array, ...]:
@@ -245,7 +245,7 @@ def outfeed(op: OutfeedOp, scope: Scope) -> Kernel:
 
 
 def run_parallel(op: RunParallelOp, scope: Scope) -> Kernel:
-    """Runs the programs of the grid in parallel, each on its share of the operands."""
+    """Runs the programs of the grid in parallel, each on its part of the operands."""
     programs = [
         ((replica, partition), scope.function(name))
         for replica, row in enumerate(op.grid)
@@ -270,7 +270,7 @@ _WRITING = threading.Lock()
 
 
 def print_(op: PrintOp, scope: Scope) -> Kernel:
-    """The identity; prints the operand with a single write."""
+    """The identity. Prints the operand with a single write, so that the output of processes is not interleaved."""
     write, name, found = scope.write, _printed_name(op.operand), op.result.type
 
     def run(operand: Array) -> Array:
@@ -282,7 +282,7 @@ def print_(op: PrintOp, scope: Scope) -> Kernel:
 
 
 def _printed_name(value: SSAValue) -> str:
-    """The printed name of a value: its own name, or the number of unnamed values before it in the function."""
+    """The name of a value in the output: its own name, or the number of unnamed values before it in the function."""
     if value.name_hint:
         return value.name_hint
     parent: Operation | None = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
@@ -295,7 +295,7 @@ def _printed_name(value: SSAValue) -> str:
 
 
 def probe(op: ProbeOp, scope: Scope) -> Kernel:
-    """The identity; records the operand under the probe's name."""
+    """The identity. Records the operand under the name of the probe."""
     probes, name = scope.probes, op.probe_id.data
 
     def run(operand: Array) -> Array:

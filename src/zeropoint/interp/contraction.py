@@ -1,12 +1,12 @@
 """`convolution` and `dot_general` on floats and integers.
 
-Source: the StableHLO specification. It leaves the order of the sums to the implementation. Real floats are added in the
-order of `zeropoint.numerics.products`, in f32 for narrower types; integer sums are exact in any order; complex numbers
-are added by BLAS.
+Source: the StableHLO specification, which leaves the order of additions to the implementation. Real floats are added in
+the order of `zeropoint.numerics.products`, in f32 for narrower types. Integer sums are exact in any order. Complex
+numbers are added by BLAS.
 
-The products of a sum are numbered as follows. For `dot_general`: the contracting dimensions in the order in which the
-op lists them, the last one fastest. For `convolution`: the window positions in row-major order, and at each of them the
-input features. In padding and between dilated elements, a product has the factor 0.
+The products of a sum have the following order. `dot_general`: contracting dimensions in the order in which the op lists
+them, the last one fastest. `convolution`: window positions in row-major order, and at each position the input features.
+For padding and between dilated elements, a product has the factor 0.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from zeropoint.numerics.products import sums_of_products
 
 
 class ContractionFunction(Protocol):
-    """A sum of products: the layout of its right operand, and the sum itself.
+    """A sum of products: the layout of its right operand, and the sum.
 
-    `weights_first` says whether its matrix products are of weights and activations, or of activations and weights.
+    With `weights_first`, the weights are the left operand of its matrix products, else the right operand.
     """
 
     weights_first: ClassVar[bool]
@@ -55,7 +55,7 @@ class ContractionFunction(Protocol):
         ...
 
     def apply(self, lhs: Array, weights: Array, product: ProductFunction = np.matmul) -> Array:
-        """The sum, in the dtype of the arrays; `product` is a matrix product that adds in the order of the terms."""
+        """The sum, in the dtype of the arrays. `product` is a matrix product that adds in the order of the terms."""
         ...
 
 
@@ -65,8 +65,10 @@ def contraction_of(op: ConvolutionOp | DotGeneralOp) -> ContractionFunction:
 
 
 def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
-    """convolution (C1 to C27), dot_general (C1 to C13): operands are converted to the result's element type, multiplied
-    and added; dot_general with an algorithm (C21 to C24) in its precision types.
+    """convolution (C1 to C27) and dot_general (C1 to C13).
+
+    Operands are converted to the result's element type, multiplied and added. A dot_general with an algorithm (C21 to
+    C24) multiplies and adds in the types of the algorithm.
     """
     form, result = contraction_of(op), element_dtype(element_of(op.result))
     rhs = scope.constant(op.rhs)
@@ -79,9 +81,9 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
         zero = stored_zero(op.lhs, lambda value: _number(value, scope))
         return wrapped(_in_form(form, result, form_name.data, zero or 0), element_of(op.result))
     lhs = element_dtype(element_of(op.lhs))
-    # Up to 16 bits, the type's range is a good bound; for wider types, the values are inspected.
+    # Up to 16 bits, the range of the type bounds the values well enough. For wider types, the values are inspected.
     bound = _type_magnitude(lhs) if lhs.itemsize <= 2 else None
-    # In 64 bits, because |-128| does not fit i8.
+    # The magnitude is computed in 64 bits, because |-128| does not fit i8.
     sums = integer_contraction(form, bound, None if rhs is None else rhs.astype(np.int64))
 
     def run(lhs: Array, rhs: Array) -> Array:
@@ -91,7 +93,7 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
 
 
 def _number(value: SSAValue, scope: Scope) -> float | None:
-    """The number that a constant, or the broadcast of one, repeats."""
+    """The number that all elements of a constant, or of a broadcast of one, are equal to; None otherwise."""
     while isinstance(value.owner, BroadcastInDimOp):
         value = value.owner.operand
     array = scope.constant(value)
@@ -101,14 +103,14 @@ def _number(value: SSAValue, scope: Scope) -> float | None:
 
 
 def _in_form(form: ContractionFunction, result: DType, name: str, zero: int) -> Binary:
-    """Sums of 8-bit products with the intermediate sums of an instruction, of a left operand less its zero point.
+    """Sums of 8-bit products with the intermediate sums of an instruction. Zero points are subtracted from `lhs` first.
 
     Raises ValueError for an unknown name.
     """
     named = partial(dot_form(name).products, zero=zero)
 
     def turned(weights: Array, activations: Array) -> Array:
-        # The operands of a form are not alike: one is read as u8, and pairs saturate.
+        # A dot form is not symmetric: it reads one operand as u8, and its sums of pairs saturate.
         return named(activations.swapaxes(-2, -1), weights.swapaxes(-2, -1)).swapaxes(-2, -1)
 
     products = turned if form.weights_first else named
@@ -121,13 +123,13 @@ def _in_form(form: ContractionFunction, result: DType, name: str, zero: int) -> 
 
 
 def float_contraction(form: ContractionFunction, result: DType, rhs: Array | None) -> Binary:
-    """The kernel for real or complex floats of dtype `result`; a constant right operand is laid out once."""
+    """The kernel for real or complex floats of dtype `result`. A constant right operand is laid out once."""
     # f16 and bf16 are summed in f32 and rounded once, at the end.
     dtype = result if result == FLOAT64 or result.kind == "c" else FLOAT32
 
     def laid_out(rhs: Array) -> Array:
         weights = form.weights(rhs.astype(dtype, copy=False))
-        # `apply` reads the weights with the last two axes swapped; a matrix already in that layout is not copied.
+        # `apply` reads the weights with the last two axes swapped. A matrix stored in that layout is not copied.
         return weights if weights.swapaxes(-2, -1).flags.c_contiguous else np.ascontiguousarray(weights)
 
     # Laid out once for all runs.
@@ -142,23 +144,25 @@ def float_contraction(form: ContractionFunction, result: DType, rhs: Array | Non
 
 
 _PARTS = {1: 1, 3: 2, 6: 3, 9: 3}
-"""The number of parts that operands are split into, by the number of partial products."""
+"""The number of parts into which operands are split, by the number of partial products."""
 
 
 def _in_parts(form: ContractionFunction, result: DType, algorithm: DotAlgorithm) -> Binary:
-    """dot_general with an algorithm: operands are split into parts of the precision types, the greatest part first. The
-    products of the greatest parts are added in the accumulation type.
+    """dot_general with an algorithm.
+
+    Operands are split into parts of the precision types, the largest part first. The products of the largest parts are
+    added in the accumulation type.
     """
     count = _PARTS[algorithm.num_primitive_operations]
     accumulation = element_dtype(algorithm.accumulation_type)
-    # Parts narrower than f32 are exact in it, and so are their products.
+    # Parts narrower than f32 are exact in f32, and so are their products.
     word = FLOAT64 if accumulation == FLOAT64 else FLOAT32
     pairs = sorted(itertools.product(range(count), repeat=2), key=sum)[: algorithm.num_primitive_operations]
 
     def run(lhs: Array, rhs: Array) -> Array:
         left = _parts(lhs.astype(word), algorithm.lhs_precision_type, count)
         right = _parts(rhs.astype(word), algorithm.rhs_precision_type, count)
-        # Add the smallest products first, so that they are not lost in rounding.
+        # The smallest products are added first, so that they are not lost in rounding.
         total = sum(form.apply(left[i], form.weights(right[j]), sums_of_products) for i, j in reversed(pairs))
         return np.asarray(total).astype(accumulation).astype(result, copy=False)
 
@@ -175,22 +179,24 @@ def _parts(values: Array, float_type: Attribute, count: int) -> list[Array]:
 
 
 def _rounded(values: Array, float_type: Attribute) -> Array:
-    if isinstance(float_type, FloatTF32Type):  # the exponent of f32, the mantissa of f16; NumPy has no dtype for it
+    if isinstance(
+        float_type, FloatTF32Type
+    ):  # tf32 has the exponent of f32 and the mantissa of f16; NumPy has no dtype for it
         return reduced(values, f32, 8, 10)
     return values.astype(element_dtype(float_type)).astype(values.dtype)
 
 
 def integer_contraction(form: ContractionFunction, lhs_magnitude: int | None, rhs: Array | None) -> Binary:
-    """Exact sums of products of integers, in the dtype that is exact for their ranges (`zeropoint.interp.exactness`).
+    """Exact sums of products of integers, in a dtype that is exact for their ranges (`zeropoint.interp.exactness`).
 
-    `lhs_magnitude` bounds |lhs|; without it the values are inspected in every run. `rhs` is the right operand if it is
-    constant: it is inspected and laid out only once.
+    `lhs_magnitude` bounds |lhs|. Without it, the values are inspected in every run. `rhs` is the right operand if it is
+    constant; it is inspected and laid out once.
     """
     constant = None if rhs is None else np.ascontiguousarray(form.weights(rhs))
     weight_sum = None if constant is None else greatest_sum(constant)
     known = None if weight_sum is None or lhs_magnitude is None else exact_dtype(lhs_magnitude * weight_sum)
     if constant is not None and known is not None:
-        # A float matrix product (BLAS) is exact below 2^24 or 2^53, and many times faster than one of integers.
+        # A float matrix product (BLAS) is exact up to 2^24 or 2^53, and many times faster than one of integers.
         constant = constant.astype(known)
 
     def run(lhs: Array, rhs: Array) -> Array:

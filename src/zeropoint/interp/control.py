@@ -1,6 +1,6 @@
-"""Ops that only contain or refer to other ops: their bodies are inlined.
+"""Ops that only contain or refer to other ops. Their bodies are inlined.
 
-`func.call`, `stablehlo.composite` (its decomposition) and `quant.region` (its body, in the types it is written in) are
+The function of a `func.call`, the decomposition of a `stablehlo.composite` and the float body of a `quant.region` are
 inlined before the program runs. `quant.stats`, `quant.stats_ref` and `quant.coupled_ref` are the identity.
 """
 
@@ -50,7 +50,7 @@ INLINED: dict[type[Operation], Callable[[Any, Functions], Block]] = {
     CompositeOp: composite,
     QuantizeRegionOp: region,
 }
-"""Ops that are replaced by a block: its arguments are the op's operands, its terminator's operands the results."""
+"""Ops that are replaced by a block. The operands become its arguments, and the results those of its terminator."""
 
 
 def statistics(op: StatisticsOp | StatisticsRefOp | CoupledRefOp, scope: Scope) -> Unary:

@@ -1,8 +1,8 @@
 """The sum of products of a convolution, computed by matrix products in the dtype of the arrays.
 
 Source: the StableHLO specification, "convolution". lhs is padded and dilated first. Any layout is transposed to
-x[N, G*I, spatial] and w[G, O, I, spatial] (G feature groups with I input and O output features each), and the result
-y[N, G*O, spatial] back.
+x[N, G*I, spatial] and w[G, O, I, spatial], with G feature groups of I input and O output features each. The result
+y[N, G*O, spatial] is transposed back.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array
 
 BLOCK_BYTES = 4 << 20
-"""The size of the buffer of windows, chosen to fit into a core's caches."""
+"""The size in bytes of the buffer of windows. It fits into the caches of a core."""
 
 Sizes = tuple[int, ...]
 Run = tuple[Sizes, int]
 ProductFunction = Callable[[Array, Array], Array]
-"""A batched matrix product, as `np.matmul`."""
+"""A batched matrix product like `np.matmul`."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Convolution:
         )
 
     def weights(self, rhs: Array) -> Array:
-        """The kernel as w[G, O, I, spatial], reversed in dimensions with window reversal. A view.
+        """The kernel as a view w[G, O, I, spatial]. Dimensions with window reversal are reversed.
 
-        Batch groups become feature groups, of an input with its batch groups moved to the feature dimension.
+        Batch groups become feature groups; `apply` moves the batch groups of the input to its feature dimension.
         """
         layout = self.layout
         dims = (layout.kernel_output_feature_dimension, layout.kernel_input_feature_dimension)
         w = rhs.transpose(*dims, *layout.kernel_spatial_dimensions)
-        # Window reversal is a reversed kernel.
+        # Window reversal is implemented by reversing the kernel.
         w = w[(slice(None), slice(None), *(slice(None, None, -1 if flag else 1) for flag in self.reversal))]
         groups = self.feature_groups * self.batch_groups
         return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
@@ -83,7 +83,7 @@ class Convolution:
         )
         if self.batch_groups > 1:
             split = x.reshape(self.batch_groups, x.shape[0] // self.batch_groups, *x.shape[1:])
-            # Each group of the batch becomes a group of features, so that one loop covers both kinds of groups.
+            # Each batch group becomes a feature group, so that one loop handles both kinds of groups.
             x = split.swapaxes(0, 1).reshape(split.shape[1], -1, *x.shape[2:])
         if any(side for pair in self.padding for side in pair) or any(step > 1 for step in self.lhs_dilation):
             edges = [(0, 0), (0, 0), *self.padding]
@@ -104,7 +104,7 @@ def _windows_times_weights(
     ]
     if 0 in (x.shape[0], w.size, *sizes):
         return np.zeros((x.shape[0], groups * outputs, *sizes), x.dtype)
-    # One tap: the image is the matrix, without copies of windows.
+    # With one tap, the image is the matrix, and no windows are copied.
     if math.prod(kernel) == 1:
         points = x[(slice(None), slice(None), *(slice(None, None, stride) for stride in strides))]
         grouped = points.reshape(x.shape[0], groups, features, math.prod(sizes))
@@ -119,7 +119,7 @@ def _windows_times_weights(
 def _im2col(
     x: Array, w: Array, strides: Sequence[int], dilation: Sequence[int], sizes: Sequence[int], product: ProductFunction
 ) -> Array:
-    """im2col: copies the windows of a block of output rows into a matrix, features innermost, times the weights."""
+    """im2col: copy the windows of a block of output rows into a matrix, features innermost, and multiply it by w."""
     groups, outputs, features, *kernel = w.shape
     terms, row = features * math.prod(kernel), math.prod(sizes[1:])
     matrix = np.moveaxis(w, 2, -1).reshape(groups, outputs, terms)
@@ -137,7 +137,7 @@ def _im2col(
         writeable=False,
     )
     y = np.empty((x.shape[0], groups, outputs, sizes[0], row), x.dtype)
-    # As many output rows as keep the copied windows in cache.
+    # A block has as many output rows as keep the copied windows in the cache.
     rows = max(BLOCK_BYTES // (groups * terms * row * x.itemsize), 1)
     first_row = (slice(None),) * (2 + len(kernel))
     for image, columns in zip(y, windows, strict=True):
@@ -154,9 +154,9 @@ def _depthwise(
 ) -> Array:
     """One input feature per group: y[c*o, p] = sum over k of x[c, p * strides + k * dilation] * w[c, o, k].
 
-    The input is split into the phases of the strides; each phase is a dense grid, flattened. In it, each tap k reads
-    one contiguous run for all outputs, so the columns of the matrix product are copied in long runs. A run also covers
-    the grid's right margin; the outputs there are computed and discarded.
+    The input is split into the phases of the strides. Each phase is a dense grid, which is flattened. In it, each tap k
+    reads one contiguous run for all outputs, so that the columns of the matrix product are copied in long runs. A run
+    includes the right margin of the grid. The outputs there are computed and discarded.
     """
     channels, outputs, *kernel = w.shape
     phases, grid = _phases(x, strides)
@@ -176,12 +176,15 @@ def _depthwise(
 
 
 def _phases(x: Array, strides: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
-    """x[C, spatial] as [phase..., C, grid positions], and the grid's shape; element p * stride + phase is at p."""
+    """x[C, spatial] as [phase..., C, grid positions], and the shape of the grid.
+
+    Element p * stride + phase of x is at position p of the grid.
+    """
     spatial = x.shape[1:]
     grid = tuple(-(-size // stride) for size, stride in zip(spatial, strides, strict=True))
     if any(stride > 1 for stride in strides):
         rest = [cells * stride - size for cells, stride, size in zip(grid, strides, spatial, strict=True)]
-        # So that every phase has as many cells; no output reads the added ones.
+        # Padding, so that all phases have the same number of cells. No output reads the added cells.
         x = padded(x, [(0, 0), *((0, high) for high in rest)], 0)
     rank = len(grid)
     split = x.reshape(x.shape[0], *(extent for pair in zip(grid, strides, strict=True) for extent in pair))

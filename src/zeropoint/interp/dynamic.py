@@ -1,11 +1,10 @@
-"""Dynamic ops: they compute what their static forms do, with attributes known only at run time.
+"""Dynamic ops. They compute what their static forms compute, with attributes that are known only at run time.
 
-Source: the StableHLO specification. `dynamic_conv` and `dynamic_gather` are bound once for each distinct padding or
-slice size, and shapes of operands.
+Source: the StableHLO specification. `dynamic_conv` and `dynamic_gather` are bound once for each padding or slice size,
+and shapes of operands.
 
-The verifier cannot see the computed shapes. So each op checks them when it runs, before it allocates. It raises
-InputError where they do not fit the operand or the result type, and LimitExceeded where the result takes more memory
-than the limit.
+The verifier cannot see the computed shapes. So each op checks them when it runs, before it allocates memory. It raises
+InputError if they do not fit the operand or the result type, and LimitExceeded if the result exceeds the memory limit.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def dynamic_reshape(op: DynamicReshapeOp, scope: Scope) -> Binary:
         if prod(shape) != operand.size:
             raise InputError(
                 f"{describe(op)}: found the computed shape {list(shape)} of {prod(shape)} elements, expected "
-                f"{operand.size}, as the operand of shape {list(operand.shape)} has"
+                f"{operand.size}, as many as the operand of shape {list(operand.shape)} has"
             )
         return operand.reshape(shape)
 
@@ -133,7 +132,7 @@ def dynamic_pad(op: DynamicPadOp, scope: Scope) -> Kernel:
 
 
 def _bound_once(bind: Callable[[Array, Array, Array], Binary]) -> Ternary:
-    """Binds a kernel for each distinct value of the last operand and shapes of the others, and caches it."""
+    """Bind and cache a kernel for each distinct value of the last operand and shapes of the others."""
     kernels: dict[tuple[object, ...], Binary] = {}
 
     def run(first: Array, second: Array, attribute: Array) -> Array:

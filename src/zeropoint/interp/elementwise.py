@@ -1,6 +1,6 @@
-"""Elementwise ops on floats, integers and booleans; their functions are those of `zeropoint.numerics.functions`.
+"""Elementwise ops on floats, integers and booleans, by the functions of `zeropoint.numerics.functions`.
 
-Source: the StableHLO specification; (C1) etc. refer to each op's constraints. Integer results wrap modulo 2^width.
+Source: the StableHLO specification. (C1) and so on are the constraints of an op. Integer results wrap modulo 2^width.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def binary(op: BinaryOp, scope: Scope) -> ArrayFunction:
 
 
 def upper_product(op: MulhiOp, scope: Scope) -> ArrayFunction:
-    """result = (lhs * rhs) >> width, computed with Python integers, because NumPy has no 128-bit integers."""
+    """result = (lhs * rhs) >> width, computed with Python integers, because NumPy has no 128-bit integers for i64."""
     integer = cast("IntegerType", element_of(op.result))
     width, dtype = integer.width.data, element_dtype(integer)
 
     def run(lhs: Array, rhs: Array) -> Array:
-        # Python's integers: the product of 64-bit ones has 128 bits.
+        # Python integers, because the product of two 64-bit integers has 128 bits.
         return np.asarray((lhs.astype(object) * rhs.astype(object)) >> width).astype(dtype)
 
     return run
@@ -69,8 +69,10 @@ def select(op: SelectOp, scope: Scope) -> Ternary:
 
 
 def compare(op: CompareOp, scope: Scope) -> Binary:
-    """result = lhs comparison_direction rhs, by compare_type (C3): integers signed or unsigned, floats by IEEE 754's
-    comparison or, with TOTALORDER, its total order; complex numbers by their real, then their imaginary parts.
+    """result = lhs comparison_direction rhs, by compare_type (C3).
+
+    Integers are compared signed or unsigned; floats as in IEEE 754 or, with TOTALORDER, in its total order; complex
+    numbers by their real and then their imaginary parts.
     """
     relation = functions.COMPARISONS[op.comparison_direction.data.value]
     if op.compare_type is not None and op.compare_type.data is ComparisonType.TOTALORDER:
@@ -91,9 +93,10 @@ def convert(op: ConvertOp, scope: Scope) -> Unary:
 def conversion(target: Attribute) -> Unary:
     """The conversion to `target`, which is not quantized.
 
-    Complex to real: the real part. To i1: whether the value is not zero. Integer to integer: modulo 2^width. To a
-    float: to nearest, ties to even. Float to integer: towards zero, clamped to the range, NaN to 0. The specification
-    leaves values outside of the range open; its reference implementation clamps.
+    Complex to real takes the real part. To i1 gives whether the value is not zero. Integer to integer is modulo
+    2^width. To a float rounds to nearest, ties to even. Float to integer rounds towards zero and clamps to the range,
+    and NaN becomes 0. The specification leaves values outside of the range open; its reference implementation clamps
+    them.
     """
     dtype = element_dtype(target)
     integer = _integer_type(target)
@@ -119,7 +122,7 @@ def _integer_type(element_type: Attribute) -> IntegerType | None:
 
 
 def wrapped(function: ArrayFunction, element_type: Attribute) -> ArrayFunction:
-    """`function`, with results wrapped if the element type is narrower than its dtype (i4 in int8)."""
+    """`function` with results modulo 2^width, if the element type is narrower than its dtype (i4 in int8)."""
     integer = _integer_type(element_type)
     if integer is None:
         return function
@@ -127,7 +130,7 @@ def wrapped(function: ArrayFunction, element_type: Attribute) -> ArrayFunction:
     spare = dtype.itemsize * 8 - width
     if width == 1 or spare == 0:
         return function
-    # Shifting left and right again keeps the low bits and sign-extends them (zero-extends an unsigned type).
+    # A shift left and back right keeps the low bits, and sign-extends them (zero-extends them for an unsigned type).
     bits = np.asarray(spare, dtype)
 
     def run(*operands: Array) -> Array:
@@ -142,7 +145,7 @@ def _integers(operand: Array, dtype: DType, target: IntegerType) -> Array:
     # Signless types are signed.
     low, high = integer_range(target.width.data, signed=target.signedness.data is not Signedness.UNSIGNED)
     truncated = np.nan_to_num(np.trunc(operand.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    # 2^63 - 1 is not an f64, so values of 2^63 and above are clamped separately.
+    # f64 cannot represent 2^63 - 1, so values of 2^63 and above are clamped separately.
     inside = np.clip(truncated, float(low), float(high))
     above = inside >= float(1 << 63)
     integers = np.where(above, 0.0, inside).astype(np.uint64 if low == 0 and high >= 1 << 63 else np.int64)
@@ -160,7 +163,7 @@ def _past_int64(values: Array, above: Array, integers: Array, high: int) -> Arra
 
 
 def total_order(floats: Array) -> Array:
-    """Integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN (IEEE 754 totalOrder)."""
+    """Integers that order floats as -NaN, -inf, ..., -0, +0, ..., +inf, +NaN (totalOrder of IEEE 754)."""
     bits = floats.view(np.dtype(f"i{floats.dtype.itemsize}"))
-    # Negative floats descend as their bits ascend, so all bits but the sign are flipped.
+    # Negative floats decrease as their bits increase, so all bits but the sign are flipped.
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)

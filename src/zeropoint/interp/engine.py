@@ -1,4 +1,4 @@
-"""Engines that run programs: the interpreter, or native code with the same results."""
+"""Engines that run programs. The interpreter and native code give the same results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Runnable(Protocol):
     """A program prepared by an engine."""
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
-        """The outputs by name; `observe(key, array)` is called at every `quant.stats_ref`."""
+        """The outputs by name. `observe(key, array)` is called at every `quant.stats_ref`."""
         ...
 
 

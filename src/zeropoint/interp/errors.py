@@ -1,4 +1,4 @@
-"""Errors of programs that cannot be run, of their runs, and of failed checks."""
+"""Errors of programs that cannot run, of runs, and of failed checks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ __all__ = ["CheckFailed", "ExecutionError", "InputError", "TripsExceeded", "Unsu
 
 
 class UnsupportedError(Error, ValueError):
-    """The program holds ops that the interpreter has no semantics for; each is named with its location."""
+    """The program has ops that the interpreter does not support. The message names each with its location."""
 
 
 class ExecutionError(Error):
-    """A run cannot continue: processes wait for each other, or for a process that does not exist; or a multiplier that
-    is computed is out of range."""
+    """A run cannot continue.
+
+    Processes wait for each other or for a process that does not exist, or a computed multiplier is out of range.
+    """
 
 
 class TripsExceeded(ExecutionError):

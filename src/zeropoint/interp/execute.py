@@ -1,6 +1,7 @@
-"""Runs self-contained programs: tests with check ops, programs without inputs.
+"""Run self-contained programs, such as tests with check ops.
 
-The entry is `@main`, or the module's only function. Otherwise, all unused functions without arguments are entries.
+The entry is `@main`, or the module's only function. Without either, all functions without arguments that no other
+function uses are entries.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fake quantization: quantize, then dequantize.
 
 Source: "MLIR Quantization", section "Integration with simulated quantization at training time". Up to 16 bits, results
-are TensorFlow's to the bit (`zeropoint.numerics.fake_quantization`), under every profile. Wider ones have the
-parameters of `zeropoint.numerics.ranges.fake_quant` and the profile's rounding.
+equal TensorFlow's bit for bit under every profile (`zeropoint.numerics.fake_quantization`). For more bits, the
+parameters are those of `zeropoint.numerics.ranges.fake_quant`, and the rounding is the profile's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fixed-point ops of the integer program; their arithmetic is in `zeropoint.numerics`.
+"""The fixed-point ops of integer programs. Their arithmetic is in `zeropoint.numerics`.
 
 Source: the docstrings of `zeropoint.ir.fxpmath`.
 """
@@ -30,21 +30,21 @@ from zeropoint.numerics.rounding import rounding_divide_by_pot, saturating_round
 
 
 def requantize(op: RequantizeOp, scope: Scope) -> ArrayFunction:
-    """clamp(round(acc * m) + zero_point, storage_min, storage_max); `behaviour` defines m and the rounding."""
+    """clamp(round(acc * m) + zero_point, storage_min, storage_max). `behaviour` defines m and the rounding."""
     dtype = element_dtype(element_of(op.result))
     operands = [scope.constant(value) for value in op.operands[1:]]
     known = [operand for operand in operands if operand is not None]
     resolved = op.requantization(*known) if len(known) == len(operands) else None
 
     def run(accumulator: Array, *factors: Array) -> Array:
-        # The checks and shifts of constant multipliers are done once.
+        # Constant multipliers are checked and prepared once.
         return (resolved or _computed(op, factors)).apply(accumulator, dtype)
 
     return run
 
 
 def _computed(op: RequantizeOp, factors: Sequence[Array]) -> Requantization:
-    """The op's computation with multipliers that are computed. Raises ExecutionError for those out of range."""
+    """`requantize` with computed multipliers. Raises ExecutionError if one is out of range."""
     try:
         return op.requantization(*factors)
     except ValueError as error:

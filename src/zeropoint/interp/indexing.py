@@ -1,7 +1,6 @@
-"""Ops indexed by values. They only move elements, so quantized values are moved as storage integers.
+"""Ops whose indices are values. They only move elements, so quantized values are moved as storage integers.
 
-Source: the StableHLO specification. Positions are clamped so that slices are in bounds; out-of-bounds updates of
-`scatter` are skipped.
+Source: the StableHLO specification. Positions are clamped so that slices are in bounds.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 def clamped(positions: Array, limit: int) -> Array:
-    """Positions of any integer dtype, clamped into [0, limit], as NumPy indices."""
-    # Before a conversion to i64, in which the greatest u64 would be -1.
+    """Positions of any integer dtype as NumPy indices, clamped to [0, limit]."""
+    # Clamped before the conversion to i64, in which the largest u64 would be -1.
     if positions.dtype.kind == "u":
         return np.minimum(positions, np.uint64(limit)).astype(np.intp)
     return np.clip(positions.astype(np.int64, copy=False), 0, limit).astype(np.intp, copy=False)
@@ -36,7 +35,7 @@ def gather(op: GatherOp, scope: Scope) -> Binary:
     dims, slices = op.dimension_numbers.data, array_values(op.slice_sizes)
     sizes, indices = shape_of(op.operand), shape_of(op.start_indices)
     vector_dim = dims.index_vector_dim
-    # Dimensions taken in full have a start of 0 and need no index, so NumPy copies contiguous runs.
+    # Dimensions that are taken in full start at 0 and need no index, so that NumPy copies contiguous runs.
     dropped = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
     whole = [d for d in range(len(sizes)) if d not in dropped and slices[d] == sizes[d]]
     indexed = [d for d in range(len(sizes)) if d not in whole]
@@ -58,7 +57,7 @@ def gather(op: GatherOp, scope: Scope) -> Binary:
                 axis = dims.start_indices_batching_dims[dims.operand_batching_dims.index(d)]
                 position = position + counting(batch_shape, axis - (axis > vector_dim))
             positions.append(_with_window(position, windows, d, slices[d]))
-        # NumPy's advanced indexing puts the indexed dimensions first, in that order, if they are adjacent.
+        # If they are adjacent, NumPy's advanced indexing puts the indexed dimensions first, in that order.
         lifted = operand.transpose(*indexed, *whole)
         found = lifted[tuple(positions)] if positions else lifted
         shape = (*batch_shape, *(slices[d] for d in windows), *(slices[d] for d in whole))
@@ -81,7 +80,7 @@ def counting(shape: Sequence[int], axis: int) -> Array:
 
 
 def _with_window(position: Array, windows: Sequence[int], dim: int, size: int) -> Array:
-    """Append a dimension per window to the batch dimensions; along that of `dim`, add 0 .. size - 1 to the position."""
+    """Positions with a dimension appended for each window dimension. Along that of `dim`, 0 .. size - 1 are added."""
     behind = position.reshape(position.shape + (1,) * len(windows))
     if dim not in windows:
         return behind
@@ -104,7 +103,7 @@ def dynamic_update_slice(op: DynamicUpdateSliceOp, scope: Scope) -> ArrayFunctio
     """result = the operand with update written at clamp(0, start_indices, shape(operand) - shape(update)) (C1)."""
 
     def run(operand: Array, update: Array, *start_indices: Array) -> Array:
-        # The operand may be a constant, or have other readers.
+        # A copy, because the operand may be a constant or have other readers.
         result = operand.copy()
         result[_region(start_indices, operand.shape, update.shape)] = update
         return result
@@ -113,7 +112,7 @@ def dynamic_update_slice(op: DynamicUpdateSliceOp, scope: Scope) -> ArrayFunctio
 
 
 def _region(starts: Sequence[Array], sizes: Sequence[int], slices: Sequence[int]) -> tuple[slice, ...]:
-    # StableHLO moves a slice that would leave the operand back inside.
+    # StableHLO moves a slice that would leave the operand back into it.
     first = [int(clamped(start, size - extent)) for start, size, extent in zip(starts, sizes, slices, strict=True)]
     return tuple(slice(start, start + extent) for start, extent in zip(first, slices, strict=True))
 

@@ -1,6 +1,7 @@
-"""Integer ops of arith and math, on scalars and tensors. A signless integer is held as a signed one.
+"""Integer ops of the dialects arith and math, on scalars and tensors. A signless integer is held as a signed one.
 
-Source: MLIR's pages of the dialects arith and math. A shift by the width or more is poison there, and 0 here.
+Source: MLIR's documentation of the dialects arith and math. A shift by the width or more is poison there; here the
+result is 0.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ INDEX = np.dtype(np.int64)
 
 
 def dtype_of(value: SSAValue) -> np.dtype[Any]:
-    """The dtype that holds a value; of an index, int64."""
+    """The dtype that holds a value; int64 for an index."""
     element = element_or_self(value.type)
     return INDEX if isinstance(element, IndexType) else element_dtype(element)
 
 
 def of_arrays(function: Callable[..., Array]) -> BindingRule:
-    """The rule for a function of arrays; the result has the op's result dtype, and wraps around at its width."""
+    """The rule for a function of arrays. The result has the dtype of the op's result, and wraps at its width."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
@@ -43,7 +44,7 @@ def of_arrays(function: Callable[..., Array]) -> BindingRule:
 
 
 def spare_bits(value: SSAValue) -> int:
-    """The bits of a signed container beyond those of its integers, which are sign-extended in it."""
+    """The number of bits of a signed dtype beyond the width of its integers, which are stored sign-extended."""
     element, dtype = element_or_self(value.type), dtype_of(value)
     return 8 * dtype.itemsize - _width(value) if isinstance(element, IntegerType) and dtype.kind == "i" else 0
 
@@ -74,7 +75,7 @@ def _width(value: SSAValue) -> int:
 
 
 def _unsigned(array: Array, width: int) -> Array:
-    """Signless integers as unsigned ones. Integers below 8 bits are sign-extended in their containers."""
+    """Signless integers as unsigned ones. Integers below 8 bits are stored sign-extended."""
     return array.view(f"u{array.dtype.itemsize}") & np.asarray((1 << width) - 1, f"u{array.dtype.itemsize}")
 
 
@@ -101,7 +102,7 @@ def _to_unsigned(op: Operation, scope: Scope) -> Kernel:
 
 
 def _of_unsigned(function: Binary) -> BindingRule:
-    """A function of unsigned integers, whose result is signless again."""
+    """The rule for a function of unsigned integers. Its result is signless again."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
@@ -116,7 +117,7 @@ def _of_unsigned(function: Binary) -> BindingRule:
 
 
 def _shift(function: Binary) -> BindingRule:
-    """A shift; amounts of the width or more are poison in MLIR, and 0 here."""
+    """The rule for a shift. For amounts of the width or more, which are poison in MLIR, the result is 0."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         del scope
@@ -155,11 +156,11 @@ _INTEGER_PREDICATES: tuple[tuple[Binary, bool], ...] = (
     (np.greater, True),
     (np.greater_equal, True),
 )
-"""The predicates of `arith.cmpi` from 0 on: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge; whether unsigned."""
+"""The predicates of `arith.cmpi`, from 0: eq, ne, slt, sle, sgt, sge, ult, ule, ugt, uge; whether each is unsigned."""
 
 
 def _on_bits(function: Binary, of_booleans: np.ufunc) -> BindingRule:
-    """A signed function of integers; for i1, whose bit is a sign (true is -1), the one of booleans."""
+    """The rule for a signed function. For i1, whose only bit is the sign (true is -1), the function of booleans."""
 
     def rule(op: Operation, scope: Scope) -> Kernel:
         chosen = of_booleans if dtype_of(op.results[0]) == np.bool_ else function
@@ -196,7 +197,7 @@ def _compare_integers(op: Any, scope: Scope) -> Kernel:
     function, unsigned = _INTEGER_PREDICATES[int(op.predicate.value.data)]
     element = element_or_self(op.operands[0].type)
     if not unsigned:
-        # The bit of an i1 is a sign: true is -1.
+        # The only bit of an i1 is the sign, so true is -1.
         return _swapped(function) if element == i1 else function
     width = _width(op.operands[0])
 
@@ -244,4 +245,4 @@ INTEGERS: Mapping[str, BindingRule] = {
     "math.ctlz": _bit_count(_leading_zeros),
     "math.ctpop": _bit_count(lambda x, width: np.bitwise_count(x)),
 }
-"""The rules, by op name."""
+"""The rules by op name."""

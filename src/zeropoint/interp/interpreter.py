@@ -1,4 +1,4 @@
-"""Runs a program by the reference semantics of its ops, on named inputs."""
+"""Run a program by the reference semantics of its ops, on named inputs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zeropoint.ir.tensors import Array
 
 
 class Interpreter:
-    """A program prepared once, to be called many times.
+    """A program that is prepared once and called many times.
 
-    Arrays of a quantized type hold storage integers. Calls are thread-safe.
-    Raises UnsupportedError if the program has ops without semantics.
+    Arrays of a quantized type hold storage integers. Calls are thread-safe. Raises UnsupportedError if the program has
+    ops that the interpreter does not support.
     """
 
     def __init__(self, program: Program):
@@ -25,11 +25,11 @@ class Interpreter:
     def __call__(
         self, inputs: Mapping[str, Array], *, observe: Observe | None = None, trace: Trace | None = None
     ) -> dict[str, Array]:
-        """The outputs by name, for inputs by name.
+        """Run the program on inputs by name, and return the outputs by name.
 
-        `observe(key, array)` is called at every `quant.stats_ref`, `trace(op, results)` after every executed op
-        (constants, and ops on constants only, are computed once in advance).
-        Raises InputError if names, shapes or dtypes do not match the program's inputs.
+        `observe(key, array)` is called at every `quant.stats_ref`, and `trace(op, results)` after every op. Ops on
+        constants only are computed once in advance and not traced. Raises InputError if names, shapes or dtypes do not
+        match the program's inputs.
         """
         results = self.run_values(in_order(inputs, self.inputs), observe=observe, trace=trace)
         return {port.name: result for port, result in zip(self.outputs, results, strict=True)}
@@ -37,7 +37,7 @@ class Interpreter:
     def run_values(
         self, values: Sequence[Array], *, observe: Observe | None = None, trace: Trace | None = None
     ) -> list[Array]:
-        """The outputs in order, for inputs in order."""
+        """Run the program on inputs in order, and return the outputs in order."""
         return list(self._plan.run(checked_arguments(values, self.inputs), observe, trace))
 
     def run_samples(

@@ -1,4 +1,4 @@
-"""`cholesky`, `triangular_solve` and `fft`, in f64 (or complex128), rounded once to the element type.
+"""`cholesky`, `triangular_solve` and `fft`, computed in f64 (or complex128) and rounded once to the element type.
 
 Source: the StableHLO specification.
 """
@@ -22,9 +22,9 @@ def _wide(values: Array) -> Array:
 
 
 def cholesky(op: CholeskyOp, scope: Scope) -> Unary:
-    """result @ adjoint(result) = a if lower, else adjoint(result) @ result = a; the other half is 0.
+    """result @ adjoint(result) = a if lower, else adjoint(result) @ result = a. The other half of the result is 0.
 
-    A matrix that is not positive definite gives NaN.
+    The result of a matrix that is not positive definite is NaN.
     """
     lower, element = op.lower is not None and bool(op.lower.value.data), element_of(op.a)
 
@@ -52,7 +52,7 @@ def _factor(matrices: Array) -> Array:
 
 
 def triangular_solve(op: TriangularSolveOp, scope: Scope) -> Binary:
-    """op(a) @ result = b if left_side, else result @ op(a) = b; only one half of a is read."""
+    """op(a) @ result = b if left_side, else result @ op(a) = b. Only one half of a is read."""
     left, lower, unit = (bool(flag.value.data) for flag in (op.left_side, op.lower, op.unit_diagonal))
     kind = op.transpose_a.data
 
@@ -73,7 +73,7 @@ def triangular_solve(op: TriangularSolveOp, scope: Scope) -> Binary:
 
 
 def _substituted(matrix: Array, right: Array, lower: bool, unit: bool) -> Array:
-    """Substitution, row by row, vectorised over the batch."""
+    """The solution by substitution, row by row, vectorised over the batch."""
     size = matrix.shape[-1]
     result = np.zeros(right.shape, np.result_type(matrix, right))
     for row in range(size) if lower else reversed(range(size)):

@@ -1,10 +1,10 @@
-"""Loops: the affine dialect, the ops of memref and bufferization that allocate and view memory, and scf.
+"""Loops: the dialects affine and scf, and the ops of memref and bufferization that allocate and view memory.
 
-A nest of loops without carried values runs all at once: each index is an array along a separate axis, loads gather, and
-stores scatter. So a nest must not read the memory that it writes. Loops that carry values run one step after the other.
+A nest of loops without carried values runs all iterations at once. Each index is an array along a separate axis, loads
+gather, and stores scatter. So a nest must not read the memory that it writes. Loops that carry values run step by step.
 
-Source: MLIR's pages of the dialects affine, bufferization and memref. Loads and stores out of bounds are undefined
-there, and refused here.
+Source: MLIR's documentation of the dialects affine, bufferization, memref and scf. Loads and stores out of bounds are
+undefined there; here they are errors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _same(x: Array) -> Array:
 
 
 def alloc(op: Any, scope: Scope) -> Kernel:
-    """`memref.alloc` of a static shape; memory is zero at first."""
+    """`memref.alloc` of a static shape. The memory is zero at first."""
     del scope
     kind = op.memref.type
     if len(op.dynamic_sizes):
@@ -68,7 +68,7 @@ def _at(x: Array, indices: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def _evaluated(indexing: AffineMap, operands: Sequence[Array]) -> list[Array]:
-    """The results of a map; its operands are dimensions, then symbols."""
+    """The results of an affine map. Its operands are dimensions, then symbols."""
     dims, symbols = operands[: indexing.num_dims], operands[indexing.num_dims :]
     return [np.asarray(expression.eval(cast("Any", dims), cast("Any", symbols))) for expression in indexing.results]
 
@@ -126,19 +126,19 @@ def _range(op: Any) -> range:
 
 
 def _length(steps: range) -> int:
-    """The number of steps, which `len` gives up to 64 bits only."""
+    """The number of steps. `len` of a range is limited to 63 bits."""
     return max(0, -((steps.start - steps.stop) // steps.step))
 
 
 def for_(op: Any, scope: Scope) -> Kernel:
-    """`affine.for`: a loop that carries values, or a nest of loops that don't."""
+    """`affine.for`: a loop that carries values, or a nest of loops that do not."""
     return _carrying(op, scope) if len(op.inits) else _nest(op, scope)
 
 
 def while_(op: Any, scope: Scope) -> Kernel:
-    """`scf.while`: the first region computes whether to continue, and the values that the second one takes.
+    """`scf.while`: the first region computes whether to continue, and the arguments of the second region.
 
-    Raises ExecutionError after as many trips as the limit of the run allows.
+    Raises TripsExceeded if the trips exceed the limit of the run.
     """
     before, after, count = scope.branch(op.before_region.block), scope.branch(op.after_region.block), len(op.arguments)
     described = describe(op)
@@ -157,7 +157,10 @@ def while_(op: Any, scope: Scope) -> Kernel:
 
 
 def for_range(op: Any, scope: Scope) -> Kernel:
-    """`scf.for`: a loop between computed bounds, one step after the other. Raises ExecutionError beyond the limit."""
+    """`scf.for`: a loop between computed bounds, step by step.
+
+    Raises ExecutionError for a step that is not positive, and TripsExceeded if the trips exceed the limit of the run.
+    """
     branch, count, described = scope.branch(op.body.block), len(op.iter_args), describe(op)
 
     def run(low: Array, high: Array, step: Array, *operands: Array) -> Array | tuple[Array, ...]:
@@ -187,7 +190,7 @@ def if_(op: Any, scope: Scope) -> Kernel:
 
 
 def index_switch(op: Any, scope: Scope) -> Kernel:
-    """`scf.index_switch`: the results of the region of the index's value, or of the default."""
+    """`scf.index_switch`: the results of the region for the index's value, or of the default region."""
     default = scope.branch(op.default_region.block)
     regions = zip(op.cases.get_values(), op.case_regions, strict=True)
     branches = {value: scope.branch(region.block) for value, region in regions}
@@ -238,7 +241,7 @@ def _nest(op: Any, scope: Scope) -> Kernel:
 
 
 def _memory(value: SSAValue) -> SSAValue:
-    """The memref or tensor that a view is of."""
+    """The memref or tensor that is behind a chain of views."""
     while isinstance(value.owner, Operation) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
@@ -249,18 +252,21 @@ def _is_alone(block: Block) -> bool:
 
 
 def _checked(block: Block, indices: Sequence[SSAValue]) -> Block:
-    """The innermost block as a function of all indices. Raises UnsupportedError if it cannot run at once."""
+    """The innermost block with all indices as arguments.
+
+    Raises UnsupportedError if its iterations cannot run at once.
+    """
     read: set[SSAValue] = set()
     written: set[SSAValue] = set()
     for op in block.walk():
         if op.name == FOR and not len(cast("Any", op).inits):
-            raise UnsupportedError("found a loop beside other ops, expected loops that are nested one in the other")
+            raise UnsupportedError("found a loop beside other ops, expected perfectly nested loops")
         if op.name in (LOAD, "memref.load"):
             read.add(_memory(op.operands[0]))
         if op.name in (STORE, "memref.store"):
             written.add(_memory(op.operands[1]))
     if read & written:
-        raise UnsupportedError("found loops that read the memory that they write, expected two memrefs")
+        raise UnsupportedError("found loops that read the memory that they write, expected different memrefs")
     copied = Block(arg_types=[IndexType()] * len(indices))
     values = dict(zip(indices, copied.args, strict=True))
     for op in block.ops:
@@ -284,4 +290,4 @@ LOOPS: dict[str, Callable[[Any, Scope], Kernel]] = {
     "scf.index_switch": index_switch,
     "scf.while": while_,
 }
-"""The rules, by op name."""
+"""The rules by op name."""

@@ -1,6 +1,6 @@
 """Ops that only move elements, so quantized values are moved as storage integers.
 
-Source: the StableHLO specification; (C1) etc. refer to each op's constraints.
+Source: the StableHLO specification. (C1) and so on are the constraints of an op.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def pad(op: PadOp, scope: Scope) -> Binary:
 
 
 def padded_shape(shape: Sequence[int], padding: Sequence[tuple[int, int]], interior: Sequence[int]) -> list[int]:
-    """The shape of `padded`. Negative padding may crop everything."""
+    """The shape of the result of `padded`. Negative padding may crop everything."""
     return [
         max(low + (max(size - 1, 0) * (between + 1) + 1 if size else 0) + high, 0)
         for size, (low, high), between in zip(shape, padding, interior, strict=True)
@@ -94,9 +94,9 @@ def padded(
     interior: Sequence[int] | None = None,
     dtype: np.dtype[Any] | None = None,
 ) -> Array:
-    """`operand` padded with `fill` in each dimension: (low, high) at the edges, negative to crop, `interior` between.
+    """`operand` padded with `fill`: (low, high) elements at the edges of each dimension, `interior` between elements.
 
-    Always a new array, of `dtype` if given.
+    Negative padding crops. The result is a new array, of `dtype` if given.
     """
     interior = [0] * operand.ndim if interior is None else interior
     shape = padded_shape(operand.shape, padding, interior)
@@ -111,7 +111,7 @@ def padded(
         start = low + first * step
         sources.append(slice(first, first + count))
         targets.append(slice(start, start + (count - 1) * step + 1, step) if count else slice(0, 0))
-    # Before the allocation: a small file can ask for any size.
+    # Checked before the allocation, because a small file can require any size.
     afford(shape, operand.itemsize, "a padded tensor")
     result = np.empty(shape, operand.dtype if dtype is None else dtype)
     inner = operand[tuple(sources)]

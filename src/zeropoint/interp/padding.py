@@ -1,7 +1,7 @@
-"""Leave padded positions out of what a program's values are judged by.
+"""Exclude padded positions from calibration and comparison.
 
-Sentences of different lengths are padded to one, and an input such as `attention_mask` is 0 at the padding. The
-values that a network computes there are never read, so they should neither widen ranges nor count as signal or noise.
+Sentences of different lengths are padded to one length, and an input such as `attention_mask` is 0 at the padding.
+Nobody reads the values that a network computes there, so they should neither widen ranges nor count as signal or noise.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from zeropoint.ir.tensors import Array
 
 
 def unpadded(array: Array, mask: Array) -> Array:
-    """The elements of `array` where `mask` (bool) holds, with their other dimensions.
+    """The elements of `array` where `mask` (bool) is true, with their other dimensions.
 
-    Dimensions of 1 of the mask do not count. Each other one belongs to the first dimension of the array of that size,
-    in order: a mask (1, 128) selects rows of (1, 128, 384), (128, 384) and (1, 12, 128, 32). An array without such
-    dimensions is returned whole.
+    Dimensions of size 1 of the mask are ignored. Each other dimension is matched, in order, with the first dimension of
+    the array that has its size: a mask (1, 128) selects rows of (1, 128, 384), (128, 384) and (1, 12, 128, 32). An
+    array without matching dimensions is returned unchanged.
     """
     kept, dimensions = np.squeeze(mask), _masked_dimensions(mask, array.shape)
     if not dimensions:
@@ -34,7 +34,7 @@ def unpadded(array: Array, mask: Array) -> Array:
 
 
 def kept_positions(mask: Array, shape: tuple[int, ...]) -> Array | None:
-    """A bool array of that shape: the elements that `unpadded` keeps; None if it keeps all."""
+    """The elements that `unpadded` keeps, as a bool array of `shape`; None if it keeps all."""
     dimensions = _masked_dimensions(mask, shape)
     if not dimensions:
         return None
@@ -43,7 +43,7 @@ def kept_positions(mask: Array, shape: tuple[int, ...]) -> Array | None:
 
 
 def _masked_dimensions(mask: Array, shape: tuple[int, ...]) -> list[int]:
-    """The dimension of a shape that each dimension of the mask other than 1 belongs to; none if one fits none."""
+    """The dimension of `shape` that each dimension of the mask is matched with; empty if one has no match."""
     dimensions: list[int] = []
     for size in np.squeeze(mask).shape:
         start = dimensions[-1] + 1 if dimensions else 0
@@ -61,9 +61,9 @@ def masks_of(samples: Iterable[Mapping[str, Array]], mask: str | None) -> list[A
 
 @dataclass(frozen=True)
 class MaskedEngine:
-    """An engine that observes and returns only positions that are not padded, by the input named `mask`.
+    """An engine that observes and returns only positions that are not padding, according to the input named `mask`.
 
-    Programs without that input, such as single kernels, run as they are.
+    Programs without that input, such as single kernels, run unchanged.
     """
 
     engine: Engine
@@ -97,12 +97,12 @@ class _Masked:
 
 
 def masked(engine: Engine, mask: str | None) -> Engine:
-    """The engine without padded positions, by the input `mask`; the engine itself for None."""
+    """A `MaskedEngine` for the input `mask`; the engine itself for None."""
     return engine if mask is None else MaskedEngine(engine, mask)
 
 
 def has_padding(sample: Mapping[str, Array], mask: str | None) -> bool:
-    """Whether the input `mask` is 0 somewhere in a sample; without a mask, nothing is."""
+    """Whether the input `mask` is 0 somewhere in a sample; False without a mask."""
     return mask is not None and not np.all(sample[mask])
 
 

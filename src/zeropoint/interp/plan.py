@@ -1,7 +1,7 @@
 """A program as a flat list of steps for `Interpreter`.
 
-Values are kept in numbered slots. Bodies of calls, composites and regions are inlined. Constants, and steps whose
-operands are all constant, are computed once. A value is freed after its last use.
+Values are stored in numbered slots. Bodies of calls, composites and regions are inlined. Steps whose operands are all
+constant are computed once, when the plan is built. A value is freed after its last use.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Trace = Callable[[Operation, tuple[Array, ...]], None]
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One op: the slots it reads and writes, those that are free after it, and the mapped weights that it reads."""
+    """An op, the slots that it reads and writes, those to free after it, and the mapped weights that it reads."""
 
     op: Operation
     kernel: Kernel
@@ -58,7 +58,7 @@ class PlanStep:
     mapped: tuple[Array, ...] = ()
 
     def compute(self, slots: Sequence[Array | None]) -> tuple[Array, ...]:
-        """The results of the op. The mapped weights are noted first: their pages stay until many others were read."""
+        """The results of the op. The read of mapped weights is recorded, because pages read long ago are released."""
         for array in self.mapped:
             RECENT_PAGES.read(array)
         computed = self.kernel(*[slots[slot] for slot in self.operands])
@@ -67,7 +67,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order. `slots` is the initial content of the slots: constants, or None."""
+    """The steps in order. `slots` is the initial content of the slots: constants, or None."""
 
     steps: tuple[PlanStep, ...]
     slots: tuple[Array | None, ...]
@@ -84,8 +84,8 @@ class Plan:
     def run_inside(
         self, values: Sequence[Array], observe: Observe | None = None, trace: Trace | None = None
     ) -> tuple[Array, ...]:
-        """The same as part of another run, which has disabled NumPy's warnings and counts trips."""
-        # A copy for each run, so that calls from several threads do not share values.
+        """`run` as part of another run, which has disabled NumPy's warnings and counts trips."""
+        # Each run has its own copy, so that calls from several threads do not share values.
         slots = list(self.slots)
         for slot, value in zip(self.arguments, values, strict=True):
             slots[slot] = value
@@ -100,7 +100,7 @@ class Plan:
                 if trace is not None:
                     trace(step.op, computed)
                 for slot in step.freed:
-                    # After its last reader, so that the memory is that of the live values.
+                    # A value is freed after its last reader, so that only live values take memory.
                     slots[slot] = None
         except LimitExceeded as error:
             raise _named(error, step) from error
@@ -112,7 +112,7 @@ class Plan:
 
 
 def _named(error: LimitExceeded, step: PlanStep | None) -> LimitExceeded:
-    """The error with the name of the op that needs the memory, which the user can look for."""
+    """The error, preceded by the name of the op that exceeds the limit."""
     if step is None or describe(step.op) in str(error):
         return error
     named = LimitExceeded(f"{describe(step.op)}: {error}")
@@ -133,11 +133,14 @@ def _whole(value: Any) -> Any:
 
 
 MOST_COMPUTED = 256 << 20
-"""Bytes of constants that are kept although they are computed from smaller ones: reals of stored integers."""
+"""The maximum number of bytes of computed constants that are kept, such as the real values of stored integers.
+
+Beyond it, such constants are computed again for each reader.
+"""
 
 
 class PlanBuilder:
-    """Builds a plan. Ops without semantics are collected in `refused`, so that one error names them all."""
+    """Builds a plan. Unsupported ops are collected in `refused`, so that one error names all of them."""
 
     def __init__(
         self,
@@ -155,7 +158,7 @@ class PlanBuilder:
         self.steps: list[PlanStep] = []
         self.refused: list[str] = [] if outer is None else outer.refused
         self.first_refused: TextPosition | None = None
-        """The position in the text of the first of them, in the outermost builder."""
+        """The position in the text of the first unsupported op. Set only in the outermost builder."""
         self._open: list[Block] = []
         self._kept = 0
         self._computed: dict[SSAValue, ConstantOp] = {}
@@ -164,10 +167,10 @@ class PlanBuilder:
         self._outer_values = values
         self._captured = captured
         self.is_process: bool = outer is not None and outer.is_process
-        """Whether the steps are those of a parallel process."""
+        """Whether the steps are run by a parallel process."""
 
     def lay(self, block: Block, arguments: Sequence[int]) -> tuple[int, ...]:
-        """Append the steps of a block. Returns the slots of its terminator's operands."""
+        """Append the steps of a block, and return the slots of its terminator's operands."""
         terminator = block.last_op
         assert terminator is not None
         if self._is_open(block):
@@ -182,11 +185,11 @@ class PlanBuilder:
         return tuple(self._slot(value, values) for value in terminator.operands)
 
     def _is_open(self, block: Block) -> bool:
-        """Whether the steps of a block are being appended, here or around this builder."""
+        """Whether the steps of a block are being appended, by this builder or an outer one."""
         return block in self._open or (self._outer is not None and self._outer._is_open(block))
 
     def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Plan:
-        """The plan of the appended steps. Raises UnsupportedError if an op has no semantics."""
+        """The plan of the appended steps. Raises UnsupportedError if there are unsupported ops."""
         if self.refused and self._outer is None:
             error = UnsupportedError("the interpreter cannot run:\n  " + "\n  ".join(self.refused))
             error.position = self.first_refused
@@ -210,7 +213,7 @@ class PlanBuilder:
         root.first_refused = root.first_refused or text_position(op)
 
     def _is_computed_again(self, op: ConstantOp) -> bool:
-        """Whether a constant is computed for each of its readers, because those that are kept take enough memory."""
+        """Whether a constant is computed for each of its readers, because kept ones take `MOST_COMPUTED` bytes."""
         size = self.program.weights.computed_bytes(op.value)
         self._kept += size
         return size > 0 and self._kept > MOST_COMPUTED
@@ -226,11 +229,11 @@ class PlanBuilder:
             outer = self._outer._slot(value, self._outer_values)
             constant = self._outer.slots[outer]
             if constant is not None:
-                # A constant of the outer program is not an argument of the body.
+                # A constant of the outer program is copied, and not passed as an argument.
                 return self._new(constant)
             if self._captured is not None:
                 return self._captured.setdefault(outer, self._new())
-        raise UnsupportedError("found a body that uses a value from around it; expected arguments and constants only")
+        raise UnsupportedError("found a body that uses a value from outside; expected arguments and constants only")
 
     def _append(self, op: Operation, values: dict[SSAValue, int]) -> Sequence[int]:
         try:
@@ -286,7 +289,7 @@ class _BoundScope:
         self._own = own_profile(op)
         self._values = values
         self.captured: dict[int, int] = {}
-        """Maps outer slots that the op's branches read to indices of captured values."""
+        """Maps outer slots that the branches of the op read to indices of captured values."""
 
     @property
     def profile(self) -> Profile:
@@ -338,7 +341,7 @@ class _BoundScope:
 
 
 def _function(plan: Plan) -> BodyFunction:
-    """A plan as a function. A plan of one op on the arguments (add, maximum) skips the bookkeeping."""
+    """A plan as a function. If the plan is one op on the arguments (add, maximum), its kernel is called directly."""
 
     def run(*operands: Array) -> tuple[Array, ...]:
         return plan.run_inside(operands)
@@ -360,9 +363,9 @@ def _function(plan: Plan) -> BodyFunction:
 def _with_frees(
     steps: Sequence[PlanStep], slots: Sequence[Array | None], results: Sequence[int]
 ) -> tuple[PlanStep, ...]:
-    """The steps, each with the slots to free after it: those that it uses last, and its unused results.
+    """The steps, each with the slots to free after it, and with the mapped weights that it reads.
 
-    Those that read mapped weights note them, so that the pages of all weights do not stay in memory until the end.
+    A step frees the slots of which it is the last reader, and those of its unused results.
     """
     needed = set(results)
     freed: list[PlanStep] = []
@@ -378,9 +381,9 @@ def _with_frees(
 def plan_of(program: Program, entry: Block | None = None, write: Callable[[str], object] = sys.stdout.write) -> Plan:
     """The plan of a function's body, by default the program's entry.
 
-    Raises UnsupportedError, naming every op without semantics; LimitExceeded if inlined calls make too many ops.
+    Raises UnsupportedError, which names every unsupported op, and LimitExceeded if inlined calls become too many ops.
     """
-    with suppress(RecursionInProgram):  # the plan reports recursion with its position, if it is reached
+    with suppress(RecursionInProgram):  # if the recursion is reached, `lay` reports it with its position
         check_calls(program)
     builder, block = PlanBuilder(program, write=write), program.entry if entry is None else entry
     arguments = builder.arguments(block)

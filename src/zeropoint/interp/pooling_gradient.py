@@ -2,9 +2,9 @@
 
 Source: the StableHLO specification; the RFC "StableHLO quantization for reduction ops" for `scatter` in another type.
 
-`select` is applied to a window in lexicographic order: true keeps the current element, false takes the next one.
-Padding is never selected. Contributions of several windows to one element are added in the order of `source`, starting
-from the initial value.
+`select` is applied to the elements of a window in lexicographic order: true keeps the current element, false takes the
+next one. Padding is never selected. If several windows select an element, their values are added in the order of
+`source`, starting from the initial value.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def select_and_scatter(op: SelectAndScatterOp, scope: Scope) -> Kernel:
 def _chosen(
     operand: Array, window: tuple[int, ...], origins: list[Array], sizes: tuple[int, ...], select: BodyFunction
 ) -> Array:
-    """The flat index of the element that each window selects; -1 for a window that is all padding."""
+    """The flat index of the element that each window selects; -1 for a window of padding only."""
     best = np.zeros(sizes, operand.dtype)
     positions = np.full(sizes, -1, np.int64)
     for tap in itertools.product(*(range(extent) for extent in window)):
@@ -66,7 +66,7 @@ def _chosen(
 
 
 def _add_up(total: Array, positions: Array, values: Array, scatter: CombineArrays) -> None:
-    """Scatter values to their positions in order: first the first value of every position, then the second, ..."""
+    """Add values to their positions in order: the first value of every position, then the second value, and so on."""
     order = np.argsort(positions, kind="stable")
     order = order[positions[order] >= 0]
     ordered = positions[order]

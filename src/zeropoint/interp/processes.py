@@ -1,8 +1,8 @@
 """Parallel processes: a grid of replicas and partitions, and their communication.
 
-Each process is a thread. An exchange is a rendezvous: every process of a group contributes its value and continues with
-all values once the last process has arrived. The results do not depend on the order of arrival. If a process ends,
-fails or waits for one that never arrives, the whole run ends with an error; nothing hangs.
+Each process is a thread. An exchange is a rendezvous: every process of a group contributes a value, and continues with
+all values when the last process has arrived. The results do not depend on the order of arrival. If a process waits for
+one that has ended, failed, or waits itself, the run ends with an error instead of a deadlock.
 
 Source: the StableHLO specification, "Execution": parallel execution, collective ops and their process groups.
 """
@@ -39,13 +39,13 @@ class ProcessGrid:
     _broken: str | None = None
 
     def meet(self, process: ProcessId, group: Sequence[ProcessId], key: Hashable, value: Any) -> list[Any]:
-        """The values of the group's processes, in the order of the group, once all have arrived.
+        """Wait for all processes of a group, and return their values in the order of the group.
 
-        Raises ExecutionError if some process can no longer arrive.
+        Raises ExecutionError if a process can no longer arrive.
         """
         members = tuple(group)
         if process not in members:
-            raise ExecutionError(f"process {process} takes part in an exchange of {members}, which it is not part of")
+            raise ExecutionError(f"found process {process} in an exchange of {members}, expected one of these")
         for replica, partition in members:
             if replica >= self.replicas or partition >= self.partitions:
                 raise ExecutionError(
@@ -68,7 +68,7 @@ class ProcessGrid:
             self._changed.notify_all()
 
     def receive(self, channel: int) -> Any:
-        """Receive the oldest values of a channel; waits until there are some."""
+        """Receive the oldest values of a channel. Waits until there are some."""
         with self._changed:
             queue = self._channels.setdefault(channel, deque())
             self._wait(lambda: len(queue) > 0, f"nothing comes on channel {channel}")
@@ -82,7 +82,7 @@ class ProcessGrid:
             return self.infeed.popleft()
 
     def _wait(self, ready: Callable[[], bool], complaint: str) -> None:
-        """Sleep until `ready` holds. The caller holds the lock under which all changes are made and notified."""
+        """Sleep until `ready()` is true. The caller holds the lock under which all changes are made and notified."""
         self._waiting.append(ready)
         while not ready() and self._broken is None:
             if len(self._waiting) == self._running and not any(other() for other in self._waiting):
@@ -95,7 +95,10 @@ class ProcessGrid:
             raise ExecutionError(str(self._broken))
 
     def run(self, programs: Sequence[tuple[ProcessId, Callable[[], Any]]]) -> list[Any]:
-        """The results of the programs, in order, under the limits of this thread. Raises the first error of any."""
+        """Run the programs under the limits of this thread, and return their results in order.
+
+        If programs fail, the first error is raised.
+        """
         results: list[Any] = [None] * len(programs)
         errors: list[Exception] = []
         self._running = len(programs)
@@ -120,7 +123,7 @@ class ProcessGrid:
         for number, thread in enumerate(threads):
             try:
                 thread.start()
-            except RuntimeError as error:  # the system's limit; those that wait for others end as well
+            except RuntimeError as error:  # the system allows no more threads; the started processes end, too
                 with self._changed:
                     self._broken = f"found {len(threads)} processes, expected up to {number}, which this machine runs"
                     self._changed.notify_all()
@@ -133,17 +136,17 @@ class ProcessGrid:
 
 
 CURRENT: ContextVar[tuple[ProcessGrid, ProcessId]] = ContextVar("process", default=(ProcessGrid(1, 1), (0, 0)))
-"""The grid and the current process. A program outside of `run_parallel` is the only process of its grid."""
+"""The grid, and the id of the current process. A program outside of `run_parallel` is the only process of its grid."""
 
 
 def cross_replica(groups: Sequence[Sequence[int]], process: ProcessId, grid: ProcessGrid) -> list[ProcessId] | None:
-    """The group of a process if groups list replica ids, separately per partition; None if it is in no group."""
+    """The group of a process if groups list replica ids, within each partition; None if it is in no group."""
     replica, partition = process
     return next(([(other, partition) for other in group] for group in groups if replica in group), None)
 
 
 def cross_partition(groups: Sequence[Sequence[int]], process: ProcessId, grid: ProcessGrid) -> list[ProcessId] | None:
-    """The group of a process if groups list partition ids, separately per replica."""
+    """The group of a process if groups list partition ids, within each replica."""
     replica, partition = process
     return next(([(replica, other) for other in group] for group in groups if partition in group), None)
 
@@ -151,7 +154,7 @@ def cross_partition(groups: Sequence[Sequence[int]], process: ProcessId, grid: P
 def cross_replica_and_partition(
     groups: Sequence[Sequence[int]], process: ProcessId, grid: ProcessGrid
 ) -> list[ProcessId] | None:
-    """The group of a process if groups list replica ids, each with all its partitions."""
+    """The group of a process if groups list replica ids, each of which stands for all its partitions."""
     replica, _ = process
     found = next((group for group in groups if replica in group), None)
     if found is None:

@@ -1,17 +1,17 @@
 """Elementwise ops on quantized values, and the casts.
 
-Source: the StableHLO specification: an elementwise op on quantized types is dequantize_op_quantize: it is computed on
+Source: the StableHLO specification. An elementwise op on quantized types is dequantize_op_quantize: it is computed on
 real values in the expressed type, and the result is quantized. Some ops are computed on storage integers instead, with
-the same result or with the behaviour that the program's profile names:
+the same result or with the behaviour that the program's profile defines:
 
-- the sum of values of one type is exact in integers (all scales are equal);
-- maximum, minimum, clamp, select and comparison of values of one type act on storage: scales are positive, so integers
-  have the order of the real values;
-- a per-layer product is exact in integers if the result's scale is the product of the operands' scales;
-- by our profiles and those of runtimes, a 32-bit bias of another scale is requantized to that of the sums it joins;
-- by profiles with integer kernels, per-layer quotients and comparisons of up to 16 bits follow `numerics.division`;
-- other per-layer sums and products of up to 16 bits follow the profile's `add` and `requantize`;
-- a function of 8-bit storage is a lookup in the table of its 256 values.
+- The sum of values of one type is exact in integers, because all scales are equal.
+- Maximum, minimum, clamp, select and comparison of values of one type act on storage. Scales are positive, so integers
+  have the order of the real values.
+- A per-layer product is exact in integers if the scale of the result is the product of the operands' scales.
+- Under our profiles and those of runtimes, a 32-bit bias of another scale is requantized to the scale of the sums.
+- Under profiles with integer kernels, per-layer quotients and comparisons of up to 16 bits follow `numerics.division`.
+- Other per-layer sums and products of up to 16 bits follow the `add` and `requantize` of the profile.
+- A function of 8-bit storage is a lookup in the table of its 256 values.
 """
 
 from __future__ import annotations
@@ -56,14 +56,15 @@ from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.numerics.table import table
 
 NARROW_WIDTH = 16
-"""Storage of up to this many bits is added and multiplied by the profile; wider storage in the expressed type."""
+"""The maximum storage width in bits that the profile adds and multiplies. Wider storage uses the expressed type."""
 SATURATED = 2.0**62
-"""A product that is past every storage of 32 bits, whatever its zero point."""
+"""A magnitude of products that exceeds every 32-bit storage, with any zero point."""
 
 
 def uniform_quantize(op: UniformQuantizeOp, scope: Scope) -> Unary:
-    """Quantizes a float operand; requantizes a quantized one to the result's type. (C1) equal shapes, (C2) equal
-    expressed types.
+    """Quantizes a float operand, or requantizes a quantized one to the type of the result.
+
+    Shapes (C1) and expressed types (C2) are equal.
     """
     source, target = element_of(op.operand), element_of(op.result)
     if is_quantized(source):
@@ -77,10 +78,10 @@ def uniform_dequantize(op: UniformDequantizeOp, scope: Scope) -> Unary:
 
 
 def quantize_cast(op: QuantizeCastOp, scope: Scope) -> Unary:
-    """quant.qcast: quantizes a float value by the profile.
+    """quant.qcast: quantizes a float value, rounded by the profile.
 
-    In a program without a profile, NaN becomes the zero point, because StableHLO's semantics do not apply to the quant
-    dialect. A cast to a model constraint, `!quant.calibrated`, is the identity.
+    In a program without a profile, NaN becomes the zero point, because the semantics of StableHLO do not apply to the
+    quant dialect. A cast to a model constraint, `!quant.calibrated`, is the identity.
     """
     if isinstance(element_or_self(op.result.type), OPEN):
         return _identity
@@ -119,7 +120,7 @@ def _one_type(op: Operation) -> bool:
 
 
 def dequantize_op_quantize(op: Operation, scope: Scope, kernel: ArrayFunction) -> ArrayFunction:
-    """quantize(kernel(dequantize(operands)...)), in the expressed type; float operands and results are unchanged."""
+    """quantize(kernel(dequantize(operands)...)) in the expressed type. Float operands and results are not converted."""
     edges = [dequantization(t) if is_quantized(t) else _identity for t in map(element_of, op.operands)]
     result = element_of(op.results[0])
     finish = quantization(result, scope.profile) if is_quantized(result) else _identity
@@ -135,7 +136,7 @@ def _identity(array: Array) -> Array:
 
 
 def unary(op: UnaryOp, scope: Scope) -> Unary:
-    """A unary function; for per-layer 8-bit storage, by table lookup."""
+    """A unary function. Per-layer 8-bit storage is looked up in a table."""
     function = functions.UNARY[op.name.removeprefix(elementwise.PREFIX)]
     given, wanted = affine(element_of(op.operand)), affine(element_of(op.result))
     storage = element_of(op.operand)
@@ -155,12 +156,12 @@ def unary(op: UnaryOp, scope: Scope) -> Unary:
 
 
 def binary(op: BinaryOp, scope: Scope) -> Binary:
-    """divide, power, ...: in the expressed type."""
+    """A binary function, such as power, in the expressed type."""
     return dequantize_op_quantize(op, scope, functions.BINARY[op.name.removeprefix(elementwise.PREFIX)])
 
 
 def _order_preserving(op: Operation, scope: Scope, function: ArrayFunction) -> ArrayFunction:
-    """A function that commutes with increasing maps, so it acts on storage if all types are equal."""
+    """A function that commutes with increasing maps, so that it acts on storage if all types are equal."""
     return function if _one_type(op) else dequantize_op_quantize(op, scope, function)
 
 
@@ -172,7 +173,10 @@ def select(op: SelectOp, scope: Scope) -> Ternary:
 
 
 def compare(op: CompareOp, scope: Scope) -> Binary:
-    """Compares real values, or storage if both types are equal; by profiles with integer kernels, wide integers."""
+    """Compares real values, or storage if both types are equal.
+
+    Under profiles with integer kernels, storage of different types is compared in wide integers.
+    """
     kernel = elementwise.compare(op, scope)
     kinds = [affine(kind) for kind in map(element_of, op.operands) if is_quantized(kind)]
     if element_of(op.lhs) == element_of(op.rhs) and kinds[0].is_per_layer:
@@ -183,19 +187,19 @@ def compare(op: CompareOp, scope: Scope) -> Binary:
 
 
 def divide(op: DivideOp, scope: Scope) -> Binary:
-    """lhs / rhs on real values; by profiles with integer kernels, the rounded rational quotient of the integers."""
+    """lhs / rhs on real values. Under profiles with integer kernels, the rounded rational quotient of the integers."""
     return quotient([affine(element_type) for element_type in _types(op)], scope.profile) or binary(op, scope)
 
 
 def quotient(parameters: list[Affine], profile: Profile) -> Binary | None:
-    """The integer quotient, given the types of both operands and the result; None if the profile has none."""
+    """The integer quotient for the types of both operands and the result; None if the profile has none."""
     if not profile.integer_kernels or not _is_narrow(parameters):
         return None
     return integer_quotient(parameters)
 
 
 def integer_quotient(parameters: list[Affine]) -> Binary:
-    """The integer quotient of values of at most 16 bits, given the types of both operands and the result."""
+    """The integer quotient of values of up to 16 bits, for the types of both operands and the result."""
     *operands, result = parameters
     return _stored(Division.of(operands, result).apply, result)
 
@@ -229,7 +233,7 @@ def signed_sum(op: Operation, scope: Scope, sign: int) -> Binary:
 def _rescaled_sum(op: Operation, scope: Scope, parameters: list[Affine], sign: int) -> Binary | None:
     """32-bit sums plus a 32-bit bias of another scale, which is first requantized to the scale of the sums.
 
-    None if there are zero points, if the result has not the type of an operand, or for profiles that add real values.
+    None if there are zero points, if the result has the type of neither operand, or for profiles that add real values.
     """
     lhs, rhs, result = _types(op)
     plain = all(numbers.width == 32 and not numbers.zero_point.any() for numbers in parameters)
@@ -251,7 +255,7 @@ def _wide_sum(sign: int) -> Binary:
 
 
 def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
-    """The sum at one scale: clamp(lhs +- (rhs - zero_point)), exact. Also used to add a bias to accumulators."""
+    """The exact sum at one scale: clamp(lhs +- (rhs - zero_point)). Also used to add a bias to accumulators."""
     word = np.dtype(np.int32 if numbers.width <= NARROW_WIDTH else np.int64)
     low, high = numbers.storage_min, numbers.storage_max
 
@@ -261,7 +265,7 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
         return np.clip(total, low, high).astype(numbers.dtype)
 
     def accumulate(lhs: Array, rhs: Array) -> Array:
-        """For 32 bits and zero points of 0: adds in 32 bits if the extremes show that no clamp takes effect."""
+        """The sum for 32 bits and zero points of 0. If no element can be clamped, it is computed in 32 bits."""
         if lhs.size == 0 or rhs.size == 0:
             return run(lhs, rhs)
         least, greatest = int(rhs.min()), int(rhs.max())
@@ -275,7 +279,7 @@ def sum_of_one_type(numbers: Affine, sign: int) -> Binary:
 
 
 def multiply(op: MultiplyOp, scope: Scope) -> Binary:
-    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out; exact at any width if that ratio is 1."""
+    """(lhs - z1) * (rhs - z2), requantized by s1 * s2 / s_out. Exact at any width if this ratio is 1."""
     parameters = [affine(element_type) for element_type in _types(op)]
     if _has_scale_of_product(*parameters):
         return _exact_product(*parameters)
@@ -285,7 +289,7 @@ def multiply(op: MultiplyOp, scope: Scope) -> Binary:
 
 
 def product(parameters: list[Affine], profile: Profile, behaviour: RequantizeBehaviour | None = None) -> Binary:
-    """The product of operands of at most 16 bits, requantized by `behaviour` or the profile's."""
+    """The product of operands of up to 16 bits, requantized by `behaviour`, or by that of the profile."""
     *operands, result = parameters
     by = behaviour or profile.requantize(result.width)
     apply = Multiplication.of(operands, result, by, result.width, in_f32=profile.divides_in_f32).apply
@@ -298,12 +302,13 @@ def _has_scale_of_product(lhs: Affine, rhs: Affine, result: Affine) -> bool:
 
 
 def _exact_product(lhs: Affine, rhs: Affine, result: Affine) -> Binary:
-    """The exact product, saturated to the result's storage of at most 32 bits."""
+    """The exact product, saturated to the storage of the result, which has up to 32 bits."""
     word = np.dtype(np.int64)
 
     def run(first: Array, second: Array) -> Array:
         one, other = lhs.centred(first, word), rhs.centred(second, word)
-        # With zero points, two 32-bit values may be 2^32 apart from them. Products that large saturate anyway.
+        # A 32-bit value may be almost 2^32 away from its zero point, so a product may exceed 64 bits. Such products
+        # saturate in any case.
         large = one.astype(np.float64) * other.astype(np.float64)
         product = np.where(np.abs(large) < SATURATED, one * other, (np.sign(large) * SATURATED).astype(word))
         stored = np.clip(product + result.zeros(first.ndim), result.storage_min, result.storage_max)
@@ -329,19 +334,21 @@ def clamp(op: ClampOp, scope: Scope) -> Ternary:
 
 
 def maximum_or_minimum(op: BinaryOp, scope: Scope) -> Binary:
-    """The greater or the lesser value."""
+    """The larger or the smaller value."""
     return _order_preserving(op, scope, functions.BINARY[op.name.removeprefix(elementwise.PREFIX)])
 
 
 def implicit_conversion(source: Attribute, target: Attribute, profile: Profile) -> Unary:
     """The RFC's reduce_implicit_convert: (A) quantized to quantized by uniform_quantize, (F) and (G) by convert.
 
-    Raises UnsupportedError for a pair of types that the RFC leaves out.
+    Raises UnsupportedError for a pair of types that the RFC does not define.
     """
     if source == target:
         return _identity
     if is_quantized(source) and is_quantized(target):
         return requantization(source, target, profile)
     if is_quantized(source) or is_quantized(target):
-        raise UnsupportedError(f"found {source} to be converted to {target} at the edge of a body; expected one kind")
+        raise UnsupportedError(
+            f"found {source} to be converted to {target} at the edge of a body; expected both quantized or neither"
+        )
     return elementwise.conversion(target)

@@ -1,9 +1,9 @@
 """`convolution` and `dot_general` on quantized operands.
 
-Source: the StableHLO specification, with the sum exact in integers: the sum of (x - z_x)(w - z_w), of scale s_x * s_w.
-Padding represents real 0 and does not contribute. If the result has that scale, the sum is its storage (with its zero
-point, clamped); otherwise it is requantized by the program's profile. A float left operand and a quantized right one
-are multiplied in float (hybrid_dequantize_then_op).
+Source: the StableHLO specification. The sum of (x - z_x)(w - z_w), of scale s_x * s_w, is exact in integers. Padding
+represents real 0 and does not contribute. If the result has this scale, the zero point is added to the sum, which is
+clamped. Otherwise the sum is requantized by the program's profile. A float left operand and a quantized right one are
+multiplied in float (hybrid_dequantize_then_op).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def contraction(op: ContractionOp, scope: Scope) -> Binary:
     constant = scope.constant(op.rhs)
     centred = None if constant is None else w.centred(constant, INT64)
     sums = integer_contraction(contraction_of(op), x.reach, centred)
-    # x - z_x fits into f32 if its magnitude is below 2^24. For 32-bit storage it may not, so it is computed in f64.
+    # f32 represents x - z_x if its magnitude is below 2^24. With 32-bit storage it may be larger, so f64 is used.
     word = FLOAT32 if x.reach < 1 << 24 else FLOAT64
     finish = _finish(x, w, y, _result_axis(op, w, y), scope.profile)
     if is_wide(op.result):
@@ -45,7 +45,7 @@ def contraction(op: ContractionOp, scope: Scope) -> Binary:
 
 
 def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile) -> Unary:
-    """Sums of scale s_x * s_w to storage integers of the result's type."""
+    """Convert sums of scale s_x * s_w to storage integers of the result's type."""
     real = profile.ratio(x.scale * w.scale, y.scale)
     if (real == 1.0).all():
         return lambda sums: _as_storage(sums, y)
@@ -62,19 +62,19 @@ def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile)
 
 
 def _accumulated(sums: Array) -> Array:
-    """64-bit sums; they do not saturate."""
+    """64-bit sums, which do not saturate."""
     return to_integers(sums, INT64)
 
 
 def _as_storage(sums: Array, y: Affine) -> Array:
     if sums.dtype == FLOAT32 and y.width == 32 and not y.zero_point.any():
-        return sums.astype(y.dtype)  # within 2^24: nothing to clamp
+        return sums.astype(y.dtype)  # f32 sums are within 2^24, so there is nothing to clamp
     total = to_integers(sums, INT64) + y.zeros(sums.ndim)
     return np.clip(total, y.storage_min, y.storage_max).astype(y.dtype)
 
 
 def _accumulators(sums: Array) -> Array:
-    """Sums as int32, or as int64 if they do not fit; `requantize` rejects sums that its behaviour cannot hold."""
+    """Sums as int32, or as int64 if they do not fit. `requantize` rejects sums that are too wide for its behaviour."""
     if sums.dtype == FLOAT32:
         return sums.astype(np.int32)
     wide = to_integers(sums, INT64)
@@ -97,7 +97,10 @@ def _result_axis(op: ContractionOp, w: Affine, y: Affine) -> int | None:
 
 
 def _hybrid(op: ContractionOp, scope: Scope) -> Binary:
-    """A float left operand (C34 of convolution, C20 of dot_general): dequantizes the right one, once if constant."""
+    """The op with a float left operand (C34 of convolution, C20 of dot_general).
+
+    The right operand is dequantized; if it is constant, only once.
+    """
     dequantize, result = dequantization(element_of(op.rhs)), element_dtype(element_of(op.result))
     constant = scope.constant(op.rhs)
     weights = None if constant is None else dequantize(constant)

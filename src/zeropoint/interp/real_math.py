@@ -1,7 +1,7 @@
-"""Real math ops, on floats and on quantized values.
+"""Real math ops on floats and on quantized values.
 
-Source: the docstring of `zeropoint.ir.fxpmath.real_ops`. Quantized values are computed in integers where StableHLO's op
-of the same meaning is (`quantized.py`), and by shifts if every ratio of scales is a power of two.
+Source: the docstring of `zeropoint.ir.fxpmath.real_ops`. Quantized values are computed in integers if the corresponding
+StableHLO op is (`quantized.py`), and by shifts if every ratio of scales is a power of two.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 
 def _clamped(op: ClampedRealOp, scope: Scope, function: ArrayFunction) -> ArrayFunction:
-    """`function`, then the clamp: of floats in their type, of storage integers by the quantized bounds."""
+    """`function`, followed by the clamp: floats in their type, storage integers by quantized bounds."""
     kind = element_of(op.results[0])
     low, high = (None if bound is None else np.asarray(bound) for bound in op.bounds)
     if is_quantized(kind):
@@ -99,7 +99,7 @@ def divide(op: RealDivEwOp, scope: Scope) -> ArrayFunction:
 
 
 def unary(op: RealUnaryEwOp, scope: Scope) -> ArrayFunction:
-    """clamp(fn(operand)), or whether the operand is zero, not zero, below or above it."""
+    """clamp(fn(operand)), or whether the operand is zero, not zero, below zero, or above zero."""
     name = op.fn.data
     if name in COMPARISONS:
         return _comparison(op, COMPARISONS[name])
@@ -131,7 +131,7 @@ def _comparison(op: RealUnaryEwOp, direction: str) -> Unary:
 
 
 def _multiplier(profile: Profile, given: float, wanted: Affine, width: int) -> Multiplier:
-    """From values of scale `given` to a type: a shift for a power of two, otherwise the profile's multiplier."""
+    """The multiplier from scale `given` to a type: a shift if the ratio is a power of two, else the profile's."""
     real = profile.ratio(given, wanted.scale.item())
     if power_of_two(float(real)) is not None:
         return Multiplier.of(real, RequantizeBehaviour.POT, wanted.width, width)
@@ -139,7 +139,7 @@ def _multiplier(profile: Profile, given: float, wanted: Affine, width: int) -> M
 
 
 def _finish(multiplier: Multiplier, wanted: Affine) -> Unary:
-    """Accumulators to storage integers."""
+    """Convert accumulators to storage integers."""
     low, high = wanted.storage_min, wanted.storage_max
     return lambda x: requantize(x, multiplier, wanted.zero_point, low, high, dtype=wanted.dtype)
 
@@ -179,7 +179,7 @@ def _biased_product(x: Array, y: Array, bias: Array) -> Array:
 
 
 def _float_product(x: Array, y: Array) -> Array:
-    """The sums of products; of f16 and bf16 in f32, rounded at the end."""
+    """The sums of float products. f16 and bf16 are summed in f32 and rounded once."""
     word = np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
     return sums_of_products(x.astype(word, copy=False), y.astype(word, copy=False)).astype(x.dtype, copy=False)
 
@@ -193,19 +193,19 @@ def _columns(op: RealMatMulOp | RealMatMulBiasOp) -> Columns:
 
 
 def _product_scales(op: RealMatMulOp | RealMatMulBiasOp) -> FloatArray:
-    """s_x g, one for each column, or one."""
+    """The scales of the products: one for each column, or one."""
     scales = affine(element_of(op.lhs)).scale * _columns(op).scales
     return scales.reshape(()) if scales.size == 1 else scales
 
 
 def _is_wide(op: RealMatMulOp | RealMatMulBiasOp) -> bool:
-    """Whether an operand has 16 bits, so that accumulators have 64."""
+    """Whether an operand has 16 bits, so that accumulators have 64 bits."""
     kinds = [element_of(operand) for operand in op.operands[:2]]
     return any(isinstance(kind, UniformQuantizedType) and kind.storage.type.width > 8 for kind in kinds)
 
 
 def _sums(op: RealMatMulOp | RealMatMulBiasOp) -> Binary:
-    """The exact sums of products in i64; of two 8-bit operands, saturated to 32 bits."""
+    """The exact sums of products in i64. For two 8-bit operands, they are saturated to 32 bits."""
     lhs, columns, wide = affine(element_of(op.lhs)), _columns(op), _is_wide(op)
     kind, word = element_of(op.rhs), np.dtype(np.int64)
     assert isinstance(kind, UniformQuantizedType)
@@ -220,7 +220,7 @@ def _sums(op: RealMatMulOp | RealMatMulBiasOp) -> Binary:
 
 
 def _multiplier_by_column(profile: Profile, given: FloatArray, wanted: FloatArray, width: int, word: int) -> Multiplier:
-    """From one scale to another, or from each to its own; a shift for one ratio that is a power of two."""
+    """The multipliers between scales, one for each column or one. A single power of two becomes a shift."""
     real = profile.ratio(given, wanted)
     if real.ndim == 0 and power_of_two(float(real)) is not None:
         return Multiplier.of(real, RequantizeBehaviour.POT, width, word)
@@ -242,7 +242,7 @@ def _bias(op: RealMatMulBiasOp, profile: Profile) -> Unary:
 
 
 def _requantized(op: RealMatMulOp | RealMatMulBiasOp, profile: Profile) -> Unary:
-    """Sums to storage integers: accumulators have 32 bits and saturate, or 64 with an operand of 16 bits."""
+    """Convert sums to storage integers. Accumulators have 32 bits and saturate, or 64 bits with a 16-bit operand."""
     wide, wanted = _is_wide(op), affine(element_of(op.result))
     if op.gives_sums:
         return lambda sums: np.clip(sums, INT32_MIN, INT32_MAX).astype(np.int32)

@@ -1,19 +1,19 @@
 """`reduce` and `reduce_window`.
 
 Source: the StableHLO specification, and the RFC "StableHLO quantization for reduction ops". The body may compute in
-another element type than operands and results; values are converted at its edges by `uniform_quantize` (A) or
+another element type than that of operands and results. Values are converted at its edges by `uniform_quantize` (A) or
 `convert` (F, G).
 
 The specification allows any full binary tree over the values in order as schedule. Values are ordered by their indices
 in the reduced dimensions, or in the window including padding, the last dimension fastest. Our schedule is:
 
-- A single `add` or `multiply` of f32 or f64: `reduce` combines 16 parts, then halves (`zeropoint.numerics.sums`); a
+- A single `add` or `multiply` of f32 or f64: `reduce` combines 16 parts, then halves (`zeropoint.numerics.sums`). A
   window is combined from left to right. The initial value is combined last, from the left.
-- A single op on integers, a single `maximum` or `minimum`: every order gives the same result.
+- A single op on integers, or a single `maximum` or `minimum`: every order gives the same result.
 - A single `add` of quantized values: the exact sum, saturated once at the end. If every step saturated, the result
-  would depend on the schedule. Ours is the result of a schedule that adds neighbours of opposite signs as long as there
-  are any. No such step saturates, and a sum of values of one sign stays at its bound once it reaches it. If no step
-  saturates, every schedule gives this result.
+  would depend on the schedule. The specification allows our result: it is that of a schedule which adds neighbours of
+  opposite signs as long as there are any. No such step saturates, and a sum of values of one sign stays at its bound
+  once it reaches it. If no step saturates, every schedule gives this result.
 - Any other body (f16, bf16, several ops, several operands): `reduce` combines neighbours, level by level, and the
   initial value last, from the left. A window is combined from left to right, starting with the initial value.
 
@@ -52,7 +52,7 @@ _EXACT: dict[str, np.ufunc] = {
     "multiply": np.multiply,
     "or": np.bitwise_or,
 }
-"""Functions that are associative and commutative on integers, so NumPy may reduce with them in any order."""
+"""Functions that are associative and commutative on integers, so that NumPy may reduce in any order."""
 _ORDER_ONLY = frozenset(("maximum", "minimum"))
 """Functions that are also associative and commutative on floats."""
 _PARTED = frozenset((FLOAT32, FLOAT64))
@@ -67,7 +67,7 @@ def reduce(op: ReduceOp, scope: Scope) -> Kernel:
 
     def run(*operands: Array) -> Array | Arrays:
         inputs, init = reducer.into(operands[:count]), reducer.start(operands[count:])
-        # NumPy has no maximum of nothing; the result is the initial value.
+        # NumPy has no maximum of an empty array. The result is the initial value.
         empty = not all(inputs[0].shape[dim] for dim in dims)
         results = init if empty else reducer.combine(init, reducer.total(inputs, sorted(dims)))
         results = reducer.out_of(results)
@@ -97,7 +97,7 @@ def _flat(values: Array, dims: Sequence[int]) -> Array:
 
 
 def extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
-    """The maximum or minimum over `dims`; NaN if any value is NaN; -0 is below +0."""
+    """The maximum or minimum over `dims`. NaN if any value is NaN. -0 is less than +0."""
     dims = tuple(dims)
     with np.errstate(all="ignore"):
         found = np.asarray(function.reduce(values, axis=dims))
@@ -106,21 +106,21 @@ def extreme(values: Array, function: np.ufunc, dims: Sequence[int]) -> Array:
         return found
     # NumPy does not order -0 and +0.
     wanted = function is np.minimum  # the sign bit of the result if both zeros occur
-    # The least of -0 and +0 is -0, the greatest +0.
+    # The minimum of -0 and +0 is -0, their maximum +0.
     wins = ((values == 0) & (np.signbit(values) == wanted)).any(axis=dims)
     of_zeros = np.copysign(found, np.where(wins == wanted, -1, 1).astype(found.dtype))
     return np.where(zero, of_zeros, found)
 
 
 def _tree(values: Arrays, combine: CombineArrays) -> Arrays:
-    """Combine along axis 0, neighbours first; an odd last value moves to the next level."""
+    """Combine along axis 0, neighbours first, level by level."""
     while (length := len(values[0])) > 1:
         pairs = length // 2
         combined = combine(
             tuple(x[0 : 2 * pairs : 2] for x in values),
             tuple(x[1 : 2 * pairs : 2] for x in values),
         )
-        # A last element without a neighbour goes to the next level as it is.
+        # A last element without a neighbour goes to the next level unchanged.
         if length % 2:
             combined = tuple(np.concatenate([x, last[-1:]]) for x, last in zip(combined, values, strict=True))
         values = combined
@@ -179,7 +179,7 @@ def _taps(
 
 
 def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> Callable[[Sequence[Array]], Array]:
-    """The body over values in order, with conversions at its edges: for all_reduce over a group's processes."""
+    """The body over values in order, with conversions at its edges. all_reduce applies it over processes."""
     reducer = Reducer.of(block, [operand], [operand], [result], scope)
 
     def run(values: Sequence[Array]) -> Array:
@@ -191,10 +191,10 @@ def folded(block: Block, operand: SSAValue, result: SSAValue, scope: Scope) -> C
 
 @dataclass(frozen=True)
 class Reducer:
-    """A body with the conversions at its edges (the RFC's A, F and G).
+    """A body with the conversions at its edges (A, F and G of the RFC).
 
-    `into` converts operands, and `start` initial values, to the body's type; `out_of` converts the body's type to the
-    results'. `total` combines all values over some dimensions by the schedule of `reduce`.
+    `into` converts operands to the type of the body, and `start` initial values. `out_of` converts to the type of the
+    results. `total` combines all values over some dimensions by the schedule of `reduce`.
     """
 
     into: Callable[[Sequence[Array]], Arrays]
@@ -226,7 +226,7 @@ class Reducer:
             return lambda arrays: tuple(sums.centred(array, word) for array in convert(arrays))
 
         def saturated(totals: Arrays) -> Arrays:
-            # Once, at the end: a sum that saturated on the way would depend on the order.
+            # Saturated once at the end, because saturating sums on the way would depend on the order.
             stored = (np.clip(x + sums.zeros(x.ndim), sums.storage_min, sums.storage_max) for x in totals)
             return out_of(tuple(x.astype(sums.dtype) for x in stored))
 
@@ -289,7 +289,7 @@ def _is_parted(block: Block) -> bool:
 
 
 def _one_op(block: Block) -> str | None:
-    """The name of a body's only op, if it takes both arguments and all types are equal; None for any other body."""
+    """The name of a body's only op, if it reads both arguments and all types are equal; None for any other body."""
     op = block.first_op
     terminator = block.last_op
     if not isinstance(op, BinaryOp) or terminator is None or op.next_op is not terminator:

@@ -1,6 +1,6 @@
-"""`if`, `case`, `while`, `map`, `chlo.scan`; and tuples, tokens and barriers, which do not compute.
+"""`if`, `case`, `while`, `map` and `chlo.scan`, and tuples, tokens and barriers, which compute nothing.
 
-Source: the StableHLO specification. A token is an empty array, a tuple the Python tuple of its elements.
+Source: the StableHLO specification. A token is an empty array. A tuple is a Python tuple of its elements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOKEN = np.zeros(0, np.bool_)
 
 
 def if_(op: IfOp, scope: Scope) -> Kernel:
-    """results = pred ? true_branch() : false_branch(); only one of them runs."""
+    """results = pred ? true_branch() : false_branch(). Only one of them runs."""
     true_branch, false_branch = scope.branch(op.true_branch.block), scope.branch(op.false_branch.block)
 
     def run(pred: Array, *captured: Array) -> tuple[Array, ...]:
@@ -42,7 +42,7 @@ def if_(op: IfOp, scope: Scope) -> Kernel:
 
 
 def case(op: CaseOp, scope: Scope) -> Kernel:
-    """results = branches[index](), or the last branch if index is out of range; only one of them runs."""
+    """results = branches[index](), or the last branch if index is out of range. Only one of them runs."""
     branches = [scope.branch(region.block) for region in op.branches]
 
     def run(index: Array, *captured: Array) -> tuple[Array, ...]:
@@ -53,9 +53,9 @@ def case(op: CaseOp, scope: Scope) -> Kernel:
 
 
 def while_(op: WhileOp, scope: Scope) -> Kernel:
-    """Applies body to the operands as long as cond holds.
+    """Applies body to the operands as long as cond is true.
 
-    Raises ExecutionError after as many trips as the limit of the run allows.
+    Raises TripsExceeded if the trips exceed the limit of the run.
     """
     cond, body, count = scope.branch(op.cond.block), scope.branch(op.body.block), len(op.inputs)
     described = describe(op)
@@ -72,12 +72,12 @@ def while_(op: WhileOp, scope: Scope) -> Kernel:
 
 
 def scan(op: ScanOp, scope: Scope) -> Kernel:
-    """outputs[i], carries = body(inputs[i], carries) along `dimension`; from its end if `is_reverse`."""
+    """outputs[i], carries = body(inputs[i], carries) along `dimension`, from its end if `is_reverse`."""
     body, inputs, inits, outputs = scope.branch(op.body.block), len(op.inputs), len(op.inits), len(op.outputs)
     axis = int(op.dimension.value.data)
     length = shape_of([*op.inputs, *op.outputs][0])[axis]
     if not inputs and length == DYNAMIC_INDEX:
-        raise UnsupportedError("found a dynamic dimension to scan without inputs, expected a static one")
+        raise UnsupportedError("found a scan without inputs over a dynamic dimension, expected a static one")
     step = -1 if op.is_reverse is not None and bool(op.is_reverse.value.data) else 1
     types = [(shape_of(value), element_dtype(element_of(value))) for value in op.outputs]
     described = describe(op)
@@ -93,7 +93,7 @@ def scan(op: ScanOp, scope: Scope) -> Kernel:
             values = body((*slices, *carried), captured)
             found.append(values[:outputs])
             carried = values[outputs:]
-        if not found:  # no slice shows the size of a dynamic dimension
+        if not found:  # without slices, the size of a dynamic dimension is unknown
             empty = [np.empty([max(size, 0) for size in shape], dtype) for shape, dtype in types]
             return (*empty, *carried)
         results = [np.stack(slices[::step], axis) for slices in zip(*found, strict=True)]

@@ -1,4 +1,4 @@
-"""Ops on the representation of numbers: parts of complex numbers, bitcasts, reduced precision.
+"""Ops on the representation of numbers: parts of complex numbers, bitcasts, and reduced precision.
 
 Source: the StableHLO specification.
 """
@@ -39,15 +39,16 @@ def complex_(op: ComplexOp, scope: Scope) -> Binary:
 
     def run(lhs: Array, rhs: Array) -> Array:
         result = np.empty(lhs.shape, dtype)
-        result.real, result.imag = lhs, rhs  # lhs + 1j * rhs would turn infinities into NaN
+        result.real, result.imag = lhs, rhs  # because lhs + 1j * rhs would turn infinities into NaN
         return result
 
     return run
 
 
 def bitcast_convert(op: BitcastConvertOp, scope: Scope) -> Unary:
-    """The operand's bits as elements of the result's type (C1): bits(result) = bits(operand). The narrower elements
-    along the last dimension form one wider element; the first of them has its lowest bits.
+    """The bits of the operand as elements of the result's type (C1): bits(result) = bits(operand).
+
+    The narrower elements along the last dimension form one wider element. The first of them has its lowest bits.
     """
     source, target = element_of(op.operand), element_of(op.result)
     given, wanted = bit_width(source), bit_width(target)
@@ -73,7 +74,7 @@ def _to_bits(values: Array, width: int) -> Array:
 
 
 def _from_bits(bits: Array, width: int, target: Attribute) -> Array:
-    """The inverse: groups all bits into elements of `width` bits, sign-extended in their containers."""
+    """The inverse of `_to_bits`: elements of `width` bits, stored sign-extended."""
     dtype = element_dtype(target)
     grouped = bits.reshape(-1, width)
     padded = np.zeros((len(grouped), dtype.itemsize * BYTE), np.uint8)
@@ -91,9 +92,10 @@ def _from_bits(bits: Array, width: int, target: Attribute) -> Array:
 
 
 def reduce_precision(op: ReducePrecisionOp, scope: Scope) -> Unary:
-    """output = operand rounded, ties to even, to a float of exponent_bits and mantissa_bits, and converted back. Values
-    beyond its greatest number become infinite, values below its least normal number become 0. NaN is kept, except that
-    it becomes infinite if mantissa_bits = 0.
+    """output = operand, rounded to a float of exponent_bits and mantissa_bits (ties to even) and converted back.
+
+    Values beyond the largest number of that float become infinite, and values below its smallest normal number become
+    0. NaN stays NaN, except that it becomes infinite if mantissa_bits = 0.
     """
     element = element_of(op.operand)
     widths = int(op.exponent_bits.value.data), int(op.mantissa_bits.value.data)

@@ -1,6 +1,6 @@
-"""Shapes that are known only when a program runs: an op is verified again with the shapes of its operands.
+"""Shapes that are known only when a program runs. An op is verified again with the shapes of its operands.
 
-The verifier accepts a dynamic dimension beside any size, so the sizes of a run may contradict each other:
+The verifier accepts a dynamic dimension beside any size. So the sizes in a run may contradict each other:
 
 ```mlir
 %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
@@ -25,7 +25,10 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 
 
 def block_arguments(operands: Sequence[SSAValue], arrays: Sequence[Array]) -> list[SSAValue]:
-    """New block arguments of the operands' element types and the arrays' shapes; no rule takes one for a constant."""
+    """New block arguments with the element types of the operands and the shapes of the arrays.
+
+    They stand for the operands, so that rules do not use the values of constants.
+    """
     types: list[Attribute] = [
         TensorType(element_of(operand), array.shape) if isinstance(operand.type, TensorType) else operand.type
         for operand, array in zip(operands, arrays, strict=True)
@@ -34,7 +37,7 @@ def block_arguments(operands: Sequence[SSAValue], arrays: Sequence[Array]) -> li
 
 
 def verify_static(op: Operation, static: Operation, found: str) -> None:
-    """Verify `static`, which is `op` with what is known in a run. Raises InputError with the name of `op`."""
+    """Verify `static`, a copy of `op` with the shapes of a run. Raises InputError with the name of `op`."""
     try:
         static.verify_()
     except VerifyException as error:
@@ -42,9 +45,10 @@ def verify_static(op: Operation, static: Operation, found: str) -> None:
 
 
 def verified_when_run(op: Operation, kernel: Kernel) -> Kernel:
-    """The kernel; of a StableHLO op with a dynamic dimension, one that raises InputError for shapes it cannot take.
+    """The kernel. For a StableHLO op with a dynamic dimension, it raises InputError if the verifier rejects the shapes.
 
-    The verifiers of other dialects want equal shapes, dynamic dimensions included, so they would refuse every run.
+    Ops of other dialects are not verified again. Their verifiers require equal types, also for dynamic dimensions, and
+    would reject every run.
     """
     dynamic = any(isinstance(value.type, TensorType) and DYNAMIC_INDEX in shape_of(value) for value in op.operands)
     if op.regions or not dynamic or not op.name.startswith("stablehlo."):

@@ -1,7 +1,7 @@
 """`scatter`.
 
-Source: the StableHLO specification. Updates are applied in the order of their indices, the last dimension fastest; the
-specification leaves the order open.
+Source: the StableHLO specification, which leaves the order of updates open. Here they are applied in the order of their
+indices, the last dimension fastest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def scatter(op: ScatterOp, scope: Scope) -> Kernel:
         converted = [convert(array) for convert, array in zip(conversions, given, strict=True)]
         shape = operands[0].shape
         targets, inside = target_indices(dims, shape, operands[count], operands[count + 1].shape)
-        # Copies: the operand may have other readers.
+        # Copies, because the operands may have other readers.
         totals: Arrays = tuple(np.array(array).reshape(-1) for array in converted[:count])
         updates = tuple(array[inside] for array in converted[count:])
         if ufunc is not None:
@@ -64,8 +64,9 @@ def scatter(op: ScatterOp, scope: Scope) -> Kernel:
 def target_indices(
     dims: ScatterDimensions, shape: Sequence[int], indices: Array, update_shape: Sequence[int]
 ) -> tuple[Array, Array]:
-    """The targets of the updates: flat indices into a result of `shape` for the updates that are in bounds, and a mask
-    of those updates, of `update_shape`.
+    """The targets of updates: flat indices into a result of `shape`, and a mask of `update_shape`.
+
+    The mask says which updates are in bounds. The indices are those of these updates.
     """
     if dims.index_vector_dim == indices.ndim:
         indices = indices[..., np.newaxis]
@@ -91,18 +92,19 @@ def target_indices(
 
 
 def _bounded(positions: Array, size: int) -> Array:
-    """Positions of any integer dtype as NumPy indices. Positions far outside of [0, size) are clamped, so that they
-    stay out of bounds for every window offset.
+    """Positions of any integer dtype as NumPy indices.
+
+    Positions far outside of [0, size) are clamped to positions that are out of bounds with every window offset.
     """
     if positions.dtype.kind in "ub":
-        # Before the conversion to signed integers, in which the greatest ones would be negative.
+        # Clamped before the conversion to signed integers, in which the largest unsigned ones would be negative.
         return np.minimum(positions, np.uint64(size)).astype(np.intp)
     return np.clip(positions.astype(np.int64, copy=False), -size - 1, size).astype(np.intp, copy=False)
 
 
 def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: BodyFunction) -> Arrays:
     """Apply the first update of every target at once, then the second, and so on."""
-    # Stable, so that updates of one element are combined in their order.
+    # The sort is stable, so that updates of one element are combined in their order.
     order = np.argsort(targets, kind="stable")
     grouped = targets[order]
     firsts = np.flatnonzero(np.diff(grouped, prepend=-1))
@@ -117,10 +119,10 @@ def _in_rounds(totals: Arrays, targets: Array, updates: Arrays, body: BodyFuncti
 
 
 def _plain_ufunc(block: Block) -> np.ufunc | None:
-    """The ufunc of a body that is a single op on both arguments; `ufunc.at` applies it in the order of the updates.
+    """The ufunc of a body that is a single op on both arguments. `ufunc.at` applies it in the order of the updates.
 
-    None for quantized elements, for integers narrower than their dtype, because their results must wrap, and for the
-    maximum and minimum of floats, because NumPy does not order -0 and +0.
+    None for quantized elements; for integers narrower than their dtype, because results must wrap; and for the maximum
+    and minimum of floats, because NumPy does not order -0 and +0.
     """
     op, terminator = block.first_op, block.last_op
     if not isinstance(op, BinaryOp) or terminator is None or op.next_op is not terminator:

@@ -1,6 +1,6 @@
 """`sort`.
 
-Source: the StableHLO specification. Every sort here is stable, regardless of `is_stable`.
+Source: the StableHLO specification. All sorts are stable, regardless of `is_stable`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zeropoint.ir.tensors import Array
 
 
 def sort(op: SortOp, scope: Scope) -> Kernel:
-    """results[:, ..., j, ...] = the inputs sorted together along `dimension` by the comparator; stable."""
+    """results[:, ..., j, ...] = the inputs, sorted together along `dimension` by the comparator."""
     axis, body = op.axis(), scope.body(op.comparator.block)
     key = sort_key(op.comparator.block)
 
@@ -38,9 +38,9 @@ def sort(op: SortOp, scope: Scope) -> Kernel:
 
 
 def _by_key(keys: Array, key: SortKey) -> Array | None:
-    """The stable order by one key; None if NumPy would order differently (NaN)."""
+    """The stable order by one key; None if NumPy would order differently, because of NaN."""
     if keys.dtype.kind not in "iub":
-        # NumPy sorts NaNs last; LT says that they are equal to everything.
+        # NumPy sorts NaN last. By the comparator LT, NaN is equal to everything.
         if not key.total and bool(np.isnan(keys).any()):
             return None
         if key.one_zero:
@@ -49,16 +49,16 @@ def _by_key(keys: Array, key: SortKey) -> Array | None:
     if not key.descending:
         return np.argsort(keys, axis=-1, kind="stable")
     length = keys.shape[-1]
-    # Reversed twice, so that equal keys stay in order; negated keys would overflow at the least integer.
+    # Reversed twice, so that equal keys keep their order. Negated keys would overflow for the smallest integer.
     return length - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable")[..., ::-1]
 
 
 def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Array:
-    """The stable order of lines along the last axis by merge sort, vectorised over all lines.
+    """The stable order of lines along the last axis, by a merge sort that is vectorised over all lines.
 
-    `before` takes the elements of two positions, of any shape. Each element of a left run finds its position in the
-    right run by bisection, so `before` is called O(log^2 n) times, each time on half of the elements. A comparator
-    that is not a strict weak order still gives a permutation.
+    `before` compares the elements of two positions, of any shape. Each element of a left run finds its position in the
+    right run by bisection. So `before` is called O(log^2 n) times, each time on half of the elements. With a comparator
+    that is no strict weak order, the result is still a permutation.
     """
     length: int = lines[0].shape[-1]
     order: Array = np.array(np.broadcast_to(np.arange(length), lines[0].shape))
@@ -70,7 +70,7 @@ def merge_order(lines: Arrays, before: Callable[[Arrays, Arrays], Array]) -> Arr
 
 
 def _merged(lines: Arrays, order: Array, width: int, before: Callable[[Arrays, Arrays], Array]) -> Array:
-    """`order` after merging each run of `width` sorted elements with the next one; `lines` are in that order."""
+    """`order` after each run of `width` sorted elements is merged with the next one. `lines` are in `order`."""
     length: int = order.shape[-1]
     positions = np.arange(length)
     in_left = positions // width % 2 == 0
@@ -82,11 +82,11 @@ def _merged(lines: Arrays, order: Array, width: int, before: Callable[[Arrays, A
     mids = np.minimum(block + width, length)
     own = tuple(x[..., left] for x in lines)
     while (open_ := low < high).any():
-        # Searches that are closed already may point past the end; their result is not used.
+        # Searches that have ended may point past the end. Their comparison is not used.
         middle = np.minimum((low + high) // 2, length - 1)
         found = before(tuple(np.take_along_axis(x, middle, -1) for x in lines), own)
         low, high = np.where(open_ & found, middle + 1, low), np.where(open_ & ~found, middle, high)
-    # The number of right elements before a left one never decreases; enforce it for inconsistent comparators.
+    # The number of right elements before a left one must not decrease. This is enforced for inconsistent comparators.
     targets = left + np.maximum.accumulate(low, axis=-1) - mids
     taken = np.zeros(order.shape, np.bool_)
     np.put_along_axis(taken, targets, True, -1)

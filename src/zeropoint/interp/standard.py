@@ -1,13 +1,13 @@
 """The ops of upstream MLIR dialects that `lower-quant-ops` and `lower-to-standard` emit, and casts of tensors.
 
-A scalar is a rank-0 array, an index one of int64; the extents of a tensor of unknown rank are a 1-D array. Rules are
-looked up by the op's name, so that only programs with such ops load their dialects.
+A scalar is a rank-0 array, and an index is one of int64. The extents of a tensor of unknown rank are a 1-D array. Rules
+are looked up by the name of the op, so that the dialects are only loaded for programs that use them.
 
-Integer arithmetic is in `integers.py`, the ops of linalg in `structured.py`, those of tensor that move elements in
-`tensor_ops.py`, loops in `loops.py`.
+Integer arithmetic is in `integers.py`, the ops of linalg are in `structured.py`, the ops of tensor that move elements
+in `tensor_ops.py`, and loops in `loops.py`.
 
-Source: MLIR's pages of the dialects arith, math, shape and tensor. Conversion of a float that is out of range
-of the integer type is poison there, and an unspecified number here.
+Source: MLIR's documentation of the dialects arith, math, shape and tensor. The conversion of a float that is out of the
+range of the integer type is poison there; here the result is an unspecified number.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ _ORDERED: tuple[Callable[[Array, Array], Array], ...] = (
     lambda a, b: np.not_equal(a, b) & (a == a) & (b == b),
     lambda a, b: (a == a) & (b == b),
 )
-"""The predicates of `arith.cmpf` from 0 on: false, oeq, ogt, oge, olt, ole, one, ord; the others also hold for NaN."""
+"""The ordered predicates of `arith.cmpf`, from 0: false, oeq, ogt, oge, olt, ole, one, ord."""
 _UNORDERED = {8: 1, 9: 2, 10: 3, 11: 4, 12: 5, 13: 6, 14: 0, 15: 7}
-"""ueq, ugt, uge, ult, ule, une, uno, true: the ordered predicate that each extends to NaN."""
+"""For ueq, ugt, uge, ult, ule, une, uno and true: the ordered predicate that each extends to NaN."""
 
 
 def _bits(op: Operation, scope: Scope) -> Kernel:
@@ -145,7 +145,7 @@ def _reshape(x: Array, extents: Array) -> Array:
 
 
 def _extract(x: Array, *indices: Array) -> Array:
-    """An element, or one for each element of the indices."""
+    """The element at scalar indices, or one element for each position of the index arrays."""
     for index, size in zip(indices, x.shape, strict=True):
         if not ((index >= 0) & (index < size)).all():
             position = [int(np.reshape(each, -1)[0]) for each in indices]
@@ -175,7 +175,7 @@ NAMED = (
     "linalg.pooling_nchw_max",
     "linalg.pooling_nchw_sum",
 )
-"""The structured ops: loops, maps and a body."""
+"""The structured ops, which have loops, maps and a body."""
 _FUNCTIONS = {
     "absf": "abs",
     "atan": "atan",
@@ -194,7 +194,7 @@ _FUNCTIONS = {
     "tan": "tan",
     "tanh": "tanh",
 }
-"""Functions of the math dialect by their names in `numerics.functions`."""
+"""The functions of the math dialect, with their names in `numerics.functions`."""
 
 STANDARD: Mapping[str, BindingRule] = {
     "arith.addf": binary(np.add),
@@ -240,4 +240,4 @@ STANDARD: Mapping[str, BindingRule] = {
     "tensor.reshape": binary(_reshape),
     "tensor.splat": _splat,
 }
-"""The rules, by op name."""
+"""The rules by op name."""

@@ -1,11 +1,11 @@
-"""The ops of the linalg dialect, all at once over their parallel loops.
+"""The ops of the linalg dialect. All iterations of the parallel loops are computed at once.
 
 A structured op has loops, an affine map from loops to the elements of each operand, and a body. Operands are read
-through strided views with one axis per loop. Reduction loops run in three ways: sums of products as matrix products in
-a dtype that is exact; one associative op with NumPy's `reduce`; any other body one step after the other.
+through strided views with one axis per loop. Reduction loops run in one of three ways. Sums of products become matrix
+products in a dtype that is exact. A body of one associative op uses NumPy's `reduce`. Any other body runs step by step.
 
-Source: MLIR's "'linalg' Dialect" page. It leaves the order of reductions open; sums of floats are added in the order of
-`zeropoint.numerics.sums`, as those of StableHLO are here.
+Source: MLIR's "'linalg' Dialect" document, which leaves the order of reductions open. Sums of floats are added in the
+order of `zeropoint.numerics.sums`, like those of StableHLO.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REDUCTIONS: dict[str, np.ufunc] = {
     "arith.muli": np.multiply,
     "arith.ori": np.bitwise_or,
 }
-"""Ops that are associative on integers, or whose order `numerics.sums` defines."""
+"""Ops that are associative on integers, or for which `numerics.sums` defines the order."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Loops:
         return tuple(dim for dim in range(self.rank) if dim not in self.reduced)
 
     def sizes(self, operands: Sequence[Array]) -> tuple[int, ...]:
-        """The trip counts, from the operands that a loop indexes alone. Raises InputError if two operands disagree."""
+        """The trip counts, from the dimensions that a single loop indexes. Raises InputError if operands disagree."""
         found: list[int | None] = [None] * self.rank
         for array, indexing in zip(operands, self.maps, strict=True):
             for size, expression in zip(array.shape, indexing.results, strict=True):
@@ -75,7 +75,7 @@ class Loops:
 
 
 def linear(expression: AffineExpr, rank: int) -> tuple[list[int], int] | None:
-    """(coefficients, constant) of a linear expression of the loops; None if it divides or takes remainders."""
+    """(coefficients, constant) of a linear expression of the loops; None if it has a division or remainder."""
     if isinstance(expression, AffineBinaryOpExpr):
         sides = [linear(side, rank) for side in (expression.lhs, expression.rhs)]
         if None in sides or expression.kind not in (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul):
@@ -87,9 +87,9 @@ def linear(expression: AffineExpr, rank: int) -> tuple[list[int], int] | None:
 
 
 def view(array: Array, indexing: AffineMap, sizes: tuple[int, ...]) -> Array:
-    """The elements that an operand has at every index of the loops: one axis a loop, of size 1 if it is not read.
+    """The elements of an operand at every index of the loops, with one axis per loop; size 1 for loops it does not use.
 
-    Raises InputError if the loops leave the array.
+    Raises InputError if the loops read elements outside of the array.
     """
     found = [linear(expression, len(sizes)) for expression in indexing.results]
     if None in found:
@@ -109,7 +109,7 @@ def view(array: Array, indexing: AffineMap, sizes: tuple[int, ...]) -> Array:
 
 
 def _reach(line: tuple[list[int], int], sizes: tuple[int, ...]) -> tuple[int, int, bool]:
-    """The least and the greatest index, and whether a single loop runs over the dimension."""
+    """The smallest and largest index, and whether a single loop indexes the dimension."""
     coefficients, constant = line
     ends = [coefficient * max(size - 1, 0) for coefficient, size in zip(coefficients, sizes, strict=True)]
     least, greatest = (constant + sum(limit(end, 0) for end in ends) for limit in (min, max))
@@ -120,21 +120,23 @@ def _check_reach(array: Array, reaches: Sequence[tuple[int, int, bool]], sizes: 
     for (least, greatest, alone), size in zip(reaches, array.shape, strict=True):
         if least < 0 or greatest >= size or (alone and greatest + 1 != size):
             reach = [found[1] + 1 for found in reaches]
-            raise InputError(f"found loops of sizes {[*sizes]} that read {reach} parameters, expected {[*array.shape]}")
+            raise InputError(
+                f"found an operand of shape {[*array.shape]}, expected {reach} for loops of sizes {[*sizes]}"
+            )
 
 
 def _gathered(array: Array, indexing: AffineMap, sizes: tuple[int, ...]) -> Array:
-    """The elements at indices that are not linear: of parameters of blocks."""
+    """The elements at indices that are not linear, as those of parameters by block."""
     loops = cast("Any", np.indices(sizes, sparse=True))
     positions = [np.asarray(expression.eval(loops, ())) for expression in indexing.results]
     reach = [int(position.max(initial=-1)) + 1 for position in positions]
     if math.prod(sizes) and reach != [*array.shape]:
-        raise InputError(f"found loops of sizes {[*sizes]} that read {reach} parameters, expected {[*array.shape]}")
+        raise InputError(f"found an operand of shape {[*array.shape]}, expected {reach} for loops of sizes {[*sizes]}")
     return array[tuple(positions)]
 
 
 def structured(op: Any, scope: Scope) -> Kernel:
-    """`linalg.generic`, and named ops, which are short for one."""
+    """`linalg.generic`, and the named ops, which abbreviate one."""
     iterators = [entry.data.value for entry in op.get_iterator_types()]
     loops = Loops(
         tuple(entry.data for entry in op.get_indexing_maps()),
@@ -153,7 +155,7 @@ def structured(op: Any, scope: Scope) -> Kernel:
 
 
 def _wrapped(op: Operation, kernel: ArrayKernel) -> Kernel:
-    """A kernel that adds in the containers of integers below 8 bits, whose results wrap around at their width."""
+    """A kernel for integers below 8 bits, which adds in their wider dtype, with results that wrap at their width."""
     spare = spare_bits(op.results[0])
     return (lambda *operands: extended(kernel(*operands), spare)) if spare else kernel
 
@@ -164,9 +166,9 @@ def _is_projection(indexing: AffineMap, parallel: Sequence[int]) -> bool:
 
 
 def _bound(block: Block, scope: Scope, rank: int) -> Branch:
-    """The body as a function of the elements and, behind them, of the indices that its `linalg.index` ops read.
+    """The body as a function of the elements, followed by the indices that its `linalg.index` ops read.
 
-    Tensors from around it, from which it extracts elements, are its captured values.
+    Outer tensors from which it extracts elements are its captured values.
     """
     copied = Block(arg_types=[argument.type for argument in block.args])
     values = cast("dict[SSAValue, SSAValue]", dict(zip(block.args, copied.args, strict=True)))
@@ -216,7 +218,7 @@ def _arranged(total: Array, loops: Loops, indexing: AffineMap) -> Array:
 
 
 def _is_contraction(block: Block) -> bool:
-    """Whether the body is total + a * b, of integers that may be extended."""
+    """Whether the body is total + a * b of integers, which may be extended first."""
     last = block.last_op
     total = last.operands[0].owner if last is not None and last.operands else None
     if not isinstance(total, Operation) or total.name != "arith.addi" or len(block.args) != 3:
@@ -229,13 +231,13 @@ def _is_contraction(block: Block) -> bool:
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """An operand before it is extended."""
+    """The value that an extension extends; other values themselves."""
     owner = value.owner
     return owner.operands[0] if isinstance(owner, Operation) and owner.name == "arith.extsi" else value
 
 
 def _contraction(loops: Loops) -> ArrayKernel:
-    """total + sum a * b. A bound of the sum selects the dtype: BLAS in f32 or f64 while that is exact."""
+    """total + sum a * b. A bound of the sum selects the dtype: f32 or f64 (BLAS) if that is exact, else int64."""
 
     def run(a: Array, b: Array, total: Array) -> Array:
         sizes = loops.sizes((a, b, total))
@@ -252,7 +254,7 @@ def _contraction(loops: Loops) -> ArrayKernel:
         positions = [cast("AffineDimExpr", expression).position for expression in loops.maps[2].results]
         sums = np.einsum(*arguments, [dim for dim in positions if dim in read], optimize=True)
         kept = [sizes[dim] if dim in read else 1 for dim in positions]
-        # A loop that no operand reads, of any size, repeats the products.
+        # A reduction loop that no operand reads multiplies the sum by its size.
         repeats = math.prod(sizes[dim] for dim in loops.reduced if dim not in read)
         whole = to_integers(np.asarray(sums).reshape(kept) * sums.dtype.type(repeats), total.dtype)
         return np.asarray(total + whole)
@@ -261,7 +263,7 @@ def _contraction(loops: Loops) -> ArrayKernel:
 
 
 def _associative(block: Block) -> np.ufunc | None:
-    """The function of a body that is one op on the element and the total."""
+    """The function of a body that is one op on the element and the total; None for other bodies."""
     first, last = block.first_op, block.last_op
     if first is None or last is None or len(block.args) != 2 or first.next_op is not last:
         return None
@@ -282,7 +284,7 @@ def _reduction(loops: Loops, combine: np.ufunc) -> ArrayKernel:
 
 
 def reduced(array: Array, dims: Sequence[int], combine: np.ufunc, *, keepdims: bool = False) -> Array:
-    """The elements along some dimensions combined; sums of floats in the order of `numerics.sums`."""
+    """The elements combined along some dimensions. Sums of floats are in the order of `numerics.sums`."""
     if array.dtype.kind == "f" and combine is np.add:
         moved = np.moveaxis(array, dims, range(len(dims)))
         flat = moved.reshape(math.prod(moved.shape[: len(dims)]), *moved.shape[len(dims) :])
@@ -320,7 +322,7 @@ def reduce(op: Any, scope: Scope) -> Kernel:
 
 
 def fill(op: Any, scope: Scope) -> Kernel:
-    """`linalg.fill`: one number everywhere."""
+    """`linalg.fill`: a tensor in which all elements are one number."""
     del op, scope
 
     def run(number: Array, array: Array) -> Array:
@@ -342,7 +344,7 @@ def transpose(op: Any, scope: Scope) -> Kernel:
 
 
 def check_shape(found: Sequence[int], wanted: Sequence[int]) -> None:
-    """Raise InputError if a shape is not the wanted one, whose dimensions may be dynamic."""
+    """Raise InputError if a shape does not match the wanted one, whose dimensions may be dynamic."""
     fits = len(found) == len(wanted) and all(e in (f, DYNAMIC_INDEX) for e, f in zip(wanted, found, strict=True))
     if not fits:
         sizes = ", ".join("?" if size == DYNAMIC_INDEX else str(size) for size in wanted)

@@ -1,8 +1,8 @@
 """The table of all ops that the interpreter can run, with the function that computes each.
 
-`RULES` has the ops on floats, integers and booleans, and those that treat quantized values as storage; `QUANTIZED` the
-ops that compute with a quantized operand or result; `EITHER` the ops of any type that have bodies or side effects, or
-only move values. Ops that only contain or name a body are in `zeropoint.interp.control.INLINED`.
+`RULES` has the ops on floats, integers and booleans, and those that treat quantized values as storage. `QUANTIZED` has
+the ops that compute with a quantized operand or result. `EITHER` has the ops of any type that have bodies or side
+effects, or only move values. Ops that only contain or name a body are in `zeropoint.interp.control.INLINED`.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ QUANTIZED: dict[type[Operation], BindingRule] = {
     hlo.TanhOp: quantized.unary,
     hlo.UniformDequantizeOp: quantized.uniform_dequantize,
     hlo.UniformQuantizeOp: quantized.uniform_quantize,
-    # These move storage, or have bodies whose ops are looked up separately.
+    # These ops move storage, or have bodies whose ops are looked up separately.
     hlo.BitcastConvertOp: representation.bitcast_convert,
     hlo.BroadcastInDimOp: movement.broadcast_in_dim,
     hlo.ConcatenateOp: movement.concatenate,

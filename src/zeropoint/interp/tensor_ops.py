@@ -1,6 +1,6 @@
 """Ops of the tensor dialect that move elements. Offsets, sizes and strides are static.
 
-Source: MLIR's "'tensor' Dialect" page.
+Source: MLIR's "'tensor' Dialect" document.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def reshaped(op: Any, scope: Scope) -> Unary:
 
 
 def _slices(op: Any) -> tuple[slice, ...]:
-    """The elements that a slice op names. Raises UnsupportedError if they depend on values."""
+    """The slices of a slice op. Raises UnsupportedError if they depend on values."""
     if len(op.offsets) + len(op.sizes) + len(op.strides):
         raise UnsupportedError("found dynamic offsets, sizes or strides; expected static ones")
     parts = zip(
@@ -32,14 +32,14 @@ def _slices(op: Any) -> tuple[slice, ...]:
 
 
 def extract_slice(op: Any, scope: Scope) -> Unary:
-    """`tensor.extract_slice`: the elements at offset + i * stride; dimensions of size 1 may be dropped."""
+    """`tensor.extract_slice`: the elements at offset + i * stride. Dimensions of size 1 may be dropped."""
     del scope
     slices, shape = _slices(op), shape_of(op.result)
     return lambda x: x[slices].reshape(shape)
 
 
 def insert(op: Any, scope: Scope) -> Kernel:
-    """`tensor.insert`: the destination with another element at the indices, which must be inside."""
+    """`tensor.insert`: the destination with an element replaced. The indices must be in bounds."""
     del op, scope
 
     def run(scalar: Array, destination: Array, *indices: Array) -> Array:
@@ -54,7 +54,7 @@ def insert(op: Any, scope: Scope) -> Kernel:
 
 
 def insert_slice(op: Any, scope: Scope) -> Kernel:
-    """`tensor.insert_slice`: the destination with other elements at offset + i * stride."""
+    """`tensor.insert_slice`: the destination with the elements at offset + i * stride replaced."""
     del scope
     slices, shape = _slices(op), tuple(op.static_sizes.get_values())
 
@@ -67,7 +67,7 @@ def insert_slice(op: Any, scope: Scope) -> Kernel:
 
 
 def pad(op: Any, scope: Scope) -> Kernel:
-    """`tensor.pad` with one value, from outside or inside its region."""
+    """`tensor.pad` with one value, which may be defined outside or inside its region."""
     if len(op.low) + len(op.high):
         raise UnsupportedError("found dynamic padding, expected static padding")
     branch = scope.branch(op.region.block)

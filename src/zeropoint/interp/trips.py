@@ -1,4 +1,4 @@
-"""Counts the trips of all loops in a run: loops inside of loops, and those of parallel processes, share one limit."""
+"""Count the trips of all loops in a run. Nested loops, and loops of parallel processes, share one limit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from zeropoint.interp.errors import TripsExceeded
 from zeropoint.limits import limits
 
 LOOPS = ("affine.for", "chlo.scan", "scf.for", "scf.while", "stablehlo.while")
-"""The ops whose trips are counted. Nests of `affine.for` without carried values run at once and are not counted."""
+"""The ops whose trips are counted. Nests of `affine.for` without carried values run at once, and are not counted."""
 
 
 class Trips:
-    """The trips that the loops of one run have made, and their maximum. All threads of the run share it."""
+    """The number of trips that the loops of a run have made, and the limit. All threads of the run share it."""
 
     def __init__(self) -> None:
         self._most = limits().trips
         self._next = count(1)  # `next` is atomic
 
     def make(self, loop: str) -> None:
-        """Count a trip of a loop. Raises TripsExceeded, which names the loop, beyond the limit."""
+        """Count a trip of a loop. Raises TripsExceeded, which names the loop, if the limit is exceeded."""
         if next(self._next) > self._most:
             raise TripsExceeded(
                 f"{loop}: found a loop that goes on after {self._most} trips of all loops in this run; max_trips "
@@ -34,13 +34,13 @@ _CURRENT: ContextVar[Trips | None] = ContextVar("trips", default=None)
 
 
 def trips() -> Trips:
-    """The counter of the current run; a new one outside of a run."""
+    """The counter of the current run. Outside of a run, a new one."""
     return _CURRENT.get() or Trips()
 
 
 @contextmanager
 def counted_trips() -> Generator[None]:
-    """Count the trips of a run. A run inside of another one, such as a called function, keeps its counter."""
+    """Count the trips of a run. A run inside of another run, such as a called function, uses the outer counter."""
     token = _CURRENT.set(trips())
     try:
         yield
