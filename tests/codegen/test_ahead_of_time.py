@@ -228,7 +228,7 @@ def test_a_name_cannot_end_the_comment_it_stands_in() -> None:
 
 def test_elements_without_a_c_type_are_refused() -> None:
     text = "func.func @main(%a: tensor<2xbf16>) -> tensor<2xbf16> {\n  return %a : tensor<2xbf16>\n}\n"
-    with pytest.raises(CodegenError, match="input 'arg0': found tensor<2xbf16>, expected elements that C has a type"):
+    with pytest.raises(CodegenError, match="input 'arg0': found tensor<2xbf16>, expected an element type that C has"):
         arguments_of(parse_program(text))
 
 

@@ -210,7 +210,7 @@ def test_what_no_check_sees_is_found_beside_the_memory(monkeypatch: pytest.Monke
         return graph
 
     monkeypatch.setattr(native, "steps_of", selected)
-    with pytest.raises(OverrunError, match="found bytes changed beside the buffers of a call, where no check saw it"):
+    with pytest.raises(OverrunError, match="found bytes changed beside the buffers of a call, which no check reported"):
         NativeProgram(SMALL, guarded=True)({"x": NUMBERS})
 
 

@@ -224,5 +224,5 @@ def test_bits_are_kept_there_and_back(dtype: type[np.number], source: str, targe
 def test_bits_of_elements_of_other_widths_are_refused() -> None:
     program = main("%x: tensor<4xf32>", "tensor<4x4xi8>",
                    "%y = stablehlo.bitcast_convert %x : (tensor<4xf32>) -> tensor<4x4xi8>")  # fmt: skip
-    with pytest.raises(CodegenError, match=r"found tensor<4xf32> to tensor<4x4xi8>; native code has bits of integers"):
+    with pytest.raises(CodegenError, match=r"found tensor<4xf32> to tensor<4x4xi8>; native code reinterprets integers"):
         steps_of(program, INSTRUCTION_SETS["portable"])

@@ -1,7 +1,8 @@
-"""Native code: compile an integer program via kernels and LLVM to functions of this process, or to object files.
+"""Native code: compile an integer program to functions in this process, or to object files, through LLVM.
 
-select (which kernel computes which ops) -> graph (kernels on views of buffers) -> memory (the arena) -> driver (the
-function that runs every step in every thread) -> objects (machine code, cached) -> native (a callable program).
+group (which kernel computes which ops) -> layout (where values are stored) -> schedule (steps: kernels on views of
+buffers) -> memory (the arena) -> driver (the function that runs every step in every thread) -> objects (machine code,
+cached) -> runtime (a callable program).
 """
 
 from __future__ import annotations
@@ -9,4 +10,4 @@ from __future__ import annotations
 import time
 
 LOADED = time.time()
-"""Time when this package was imported. A source file that changed later is not the code that runs."""
+"""The time when this package was imported. If a source file changed later, it is not the code that runs."""

@@ -1,5 +1,4 @@
-"""The memory of new values that `layout` allocates: pitch, padding, concatenations in place, and the caller's
-arrays."""
+"""The memory that `layout` allocates for new values: pitch, padding, concatenations in place, and caller's arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ BYTE = np.dtype(np.int8)
 
 
 class Allocation:
-    """Creates views of new buffers, and the ops that fill them."""
+    """Creates views of new buffers, and the ops that fill or copy them."""
 
     def __init__(self, program: Program, values: Values, memory: Memory, found: Found):
         self.program, self.values, self.memory = program, values, memory
@@ -38,7 +37,7 @@ class Allocation:
         self._allocated: dict[SSAValue, View] = {}
 
     def destination(self, op: Operation, value: SSAValue) -> View:
-        """The caller's array if a value is only returned; otherwise a new view."""
+        """The view that a value is computed in: the caller's array if it is only returned, else a new view."""
         found = self.values.output(value)
         if found is not None:
             return self.caller(value, found.buffer.index)
@@ -46,31 +45,34 @@ class Allocation:
         return self.bytes_for(op, value) if dtype == BYTE else self.values.fresh(shape_of(value), dtype)
 
     def caller(self, value: SSAValue, index: int) -> View:
-        """The caller's array number `index`, which holds a value."""
+        """The caller's array number `index`, for a value that is returned."""
         view = dense(value, Space.OUTPUT, index)
         type_ = MemRefType(stored_element(value), shape_of(value), memory_space=StringAttr("output"))
         self.memory.allocate(view, type_)
         return view
 
     def carried(self, value: SSAValue) -> View:
-        """A dense view for a value that a loop carries, or that a branch returns: the caller's array if it is only
-        returned."""
+        """A dense view for a value that a loop carries or a branch returns.
+
+        It is the caller's array if the value is only returned.
+        """
         found = self.values.output(value)
         return dense(value, Space.CARRIED) if found is None else self.caller(value, found.buffer.index)
 
     def padded(
         self, op: Operation, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int, halo: Halo | None
     ) -> View:
-        """A new view with padding around it; its border is filled."""
+        """A new view with padding around it, and the op that fills the padding."""
         view = self.values.fresh(shape, dtype, multiple, halo)
         if halo is not None:
             self.memory.insert(BorderOp(self.memory.of(view), halo.sides, halo.value), op)
         return view
 
     def sums_for(self, op: Operation, value: SSAValue) -> View:
-        """A new view for the result of a contraction: bytes (`bytes_for`), or words and floats in whole cache lines.
+        """A new view for the result of a contraction.
 
-        Images have the zero padding that their users need.
+        8-bit integers are stored as by `bytes_for`. Wider integers and floats are stored in whole cache lines. Images
+        have the zero padding that their users need.
         """
         dtype = element_dtype(element_of(value))
         if dtype == BYTE:
@@ -81,7 +83,7 @@ class Allocation:
     def bytes_for(self, op: Operation, value: SSAValue, *, narrow: bool = False) -> View:
         """A new view for stored 8-bit integers, with the padding that their users need.
 
-        `narrow` allows 4 bytes per pixel for up to four channels, for kernels that write no more than that.
+        `narrow` allows 4 bytes per pixel for up to four channels, for kernels that write only 4 bytes.
         """
         if value not in self._allocated:
             self._allocated[value] = self._new_bytes(op, value, narrow)
@@ -92,7 +94,7 @@ class Allocation:
         if not self.values.is_image(value):
             return matrix_view(shape, BYTE, 16)
         halo = self.halo(value)
-        # A value with padding of its own needs room around it, which its neighbours in a concatenation occupy.
+        # A value with padding needs space around it, which its neighbours in a concatenation occupy.
         inside = None if halo is not None or narrow else self._inside_concatenation(value)
         if inside is not None:
             return inside
@@ -100,16 +102,16 @@ class Allocation:
         return self.padded(op, shape, BYTE, 4 if few else 16, halo)
 
     def _inside_concatenation(self, value: SSAValue) -> View | None:
-        """The view of a value inside the concatenation that uses it, if kernels can write it there; else None."""
+        """The view of a value inside a concatenation that reads it; None if kernels cannot write it there."""
         channel = self.values.channel
         for use in value.uses:
             op = use.operation
-            # An operand that occurs twice can be computed in one of its parts only.
+            # An operand that occurs twice can be computed in only one of its parts.
             if not isinstance(op, ConcatenateOp) or list(op.inputs).index(value) != use.index:
                 continue
             sizes = [shape_of(part)[channel or 0] for part in op.inputs[:-1]]
-            # Kernels write whole blocks of 16 channels; a part that begins inside of a block would be overwritten by
-            # the one before.
+            # Kernels write whole blocks of 16 channels. A part that begins inside a block would be overwritten by the
+            # previous part.
             if int(op.dimension.value.data) == channel and any(size % 16 for size in sizes):
                 continue
             if op not in self.wholes:
@@ -120,7 +122,7 @@ class Allocation:
     # Padding.
 
     def halo(self, value: SSAValue) -> Halo | None:
-        """The constant padding that the users of a value add, combined; None if there is none."""
+        """The smallest padding that covers the constant padding of all users of a value; None if there is none."""
         found: Halo | None = None
         for use in value.uses:
             user = use.operation
@@ -133,13 +135,13 @@ class Allocation:
                 wanted = None if windows is None or use.index else windows.padding
             else:
                 continue
-            # A buffer has one border, so the first padding value wins; users that want another one get a copy.
+            # A buffer has one border, so the first padding value is used. Users that need another value get a copy.
             if wanted is not None and (found is None or found.value == wanted.value):
                 found = wanted if found is None else found.union(wanted)
         return found
 
     def padding(self, op: PadOp) -> Halo | None:
-        """The padding of a `pad` of the image dimensions by a constant; None for any other."""
+        """The padding of a `pad` of the image dimensions with a constant; None for any other `pad`."""
         value = self.values.splat(op.padding_value)
         rank = len(shape_of(op.operand))
         low, high, interior = (
@@ -149,7 +151,7 @@ class Allocation:
             return None
         y, x = self.values.spatial
         dtype = element_dtype(element_of(op.operand))
-        # Only borders of bytes, or of zeros, are filled by `native.border`.
+        # `native.border` fills only borders of bytes, or of zeros.
         if any(low[d] or high[d] for d in range(4) if d not in (y, x)) or (dtype != BYTE and value != 0):
             return None
         return Halo(low[y], low[x], high[y], high[x], int(value))
@@ -175,5 +177,5 @@ class Allocation:
 
 
 def holds(there: Halo, wanted: Halo) -> bool:
-    """Whether existing padding covers the wanted one."""
+    """Whether the existing padding includes the wanted padding."""
     return there.value == wanted.value and there.union(wanted) == there

@@ -1,10 +1,10 @@
 """The cache of compiled code on disk, private to this user.
 
-The folder is `$ZEROPOINT_CACHE`, or `zeropoint` in the user's cache folder; it is created with mode 0700. Its contents
-are executed, so a folder or file that others own or can write is ignored. Files have a checksum and are written under a
-temporary name and renamed, so that a reader finds a complete entry or none; a damaged entry is compiled again. The
-least recently used files are removed when the folder exceeds `LIMIT`. A process looks at the folder when it first
-writes, and again after each `LIMIT / TRIMMED` bytes, because the folder may have many thousand files.
+The folder is `$ZEROPOINT_CACHE`, or `zeropoint` in the user's cache folder. It is created with mode 0700. Its contents
+are executed, so a folder or file that others own or can write to is ignored. Files are written under a temporary name
+and renamed, so that a reader finds a complete entry or none. They have a checksum, and a damaged entry is compiled
+again. If the folder exceeds `LIMIT`, the least recently used files are removed. A process scans the folder when it
+first writes, and again after each `LIMIT / TRIMMED` bytes, because the folder may have many thousand files.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pathlib import Path
 LIMIT = 256 << 20
 """Maximum size of the cache on disk, in bytes."""
 TRIMMED = 16
-"""A process may exceed the limit by 1/TRIMMED before it looks at the folder again."""
+"""A process may exceed the limit by 1/TRIMMED before it scans the folder again."""
 _written: dict[Path, int] = {}
-"""The bytes that this process has written to a folder since it looked at the folder."""
+"""The number of bytes that this process has written to a folder since it scanned the folder."""
 _PREFIX, _SUFFIX = ".zeropoint-", ".tmp"
 _OURS = re.compile(rf"[0-9a-f]{{64}}\.o|{re.escape(_PREFIX)}\w+{re.escape(_SUFFIX)}")
 _ABANDONED = 600.0
-"""Age in seconds after which a temporary file counts as abandoned."""
+"""The age in seconds after which a temporary file counts as abandoned."""
 
 
 def cache_folder() -> Path | None:
-    """The cache folder; None if `$ZEROPOINT_CACHE` is empty, which turns the cache off, or there is no home folder.
+    """The cache folder; None if `$ZEROPOINT_CACHE` is empty, which turns the cache off, or if there is no home folder.
 
-    A home folder has an absolute path.
+    A home folder that is not an absolute path is ignored.
     """
     named = os.environ.get("ZEROPOINT_CACHE")
     if named is not None:
@@ -43,19 +43,19 @@ def cache_folder() -> Path | None:
         folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "zeropoint"
     except RuntimeError:  # neither $HOME nor an entry of this user
         return None
-    # A relative $HOME would name a folder wherever a process runs, an empty one `/.cache`.
+    # A relative $HOME would mean a folder in the current folder of each process, and an empty one `/.cache`.
     return folder if folder.is_absolute() and (os.path.isabs(base) or os.environ.get("HOME") != "") else None
 
 
 def _is_private(found: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user and no one else can write it."""
+    """Whether a file or folder belongs to this user, and no other user can write to it."""
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 class Cache:
-    """Entries by key in a folder. With None, or a folder that is not private to this user, there is no cache.
+    """Entries by key in a folder. Without a folder that is private to this user, nothing is read or written.
 
-    Disk errors never propagate: an unreadable entry is missing, and an entry that cannot be written is not kept.
+    Disk errors are not raised: an unreadable entry counts as missing, and an entry that cannot be written is dropped.
     """
 
     def __init__(self, folder: Path | None):
@@ -67,7 +67,7 @@ class Cache:
             return None
         path = self._folder / f"{key}.o"
         try:
-            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe is not waited for
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # do not wait for a pipe
                 found = os.fstat(file.fileno())
                 data = file.read() if stat.S_ISREG(found.st_mode) and _is_private(found) else b""
         except OSError:
@@ -75,7 +75,7 @@ class Cache:
         digest, body = data[:32], data[32:]
         if _checksum(key, body) != digest:
             return None
-        with contextlib.suppress(OSError):  # another process removed it; what was read stays good
+        with contextlib.suppress(OSError):  # another process removed it; the data that was read is still valid
             os.utime(path)
         return body
 
@@ -98,8 +98,8 @@ class Cache:
     def trim(self) -> None:
         """Remove the least recently used entries beyond the limit, and temporary files of killed processes.
 
-        Nothing is done before this process has written much. Other files in the folder stay: a user may name any
-        folder.
+        Does nothing until this process has written much. Other files in the folder stay, because the user may have
+        chosen any folder.
         """
         if self._folder is None or _written.get(self._folder, LIMIT) * TRIMMED < LIMIT:
             return
@@ -114,12 +114,12 @@ class Cache:
             abandoned = path.endswith(_SUFFIX) and changed < time.time() - _ABANDONED
             if excess > 0 or abandoned:
                 excess -= size
-                with contextlib.suppress(OSError):  # another process removed it, or we may not
+                with contextlib.suppress(OSError):  # another process removed it, or we may not remove it
                     Path(path).unlink()
 
 
 def _prepared(folder: Path) -> bool:
-    """Whether the folder exists or could be created, and is private to this user."""
+    """Whether the folder exists, or could be created, and is private to this user."""
     try:
         for path in (*reversed(folder.parents), folder):  # `parents=True` would give the umask's rights
             path.mkdir(mode=0o700, exist_ok=True) if not path.exists() else None
@@ -129,5 +129,5 @@ def _prepared(folder: Path) -> bool:
 
 
 def _checksum(key: str, data: bytes) -> bytes:
-    """The checksum of key and data. It also detects an entry under another key's name."""
+    """The checksum of key and data. It also detects an entry that has the file name of another key."""
     return hashlib.sha256(key.encode() + data).digest()

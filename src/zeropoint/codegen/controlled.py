@@ -1,6 +1,6 @@
-"""Loops and branches: their regions as programs of their own, which group, layout and schedule take like any other.
+"""Loops and branches: their regions become programs, which group, layout and schedule process like any other program.
 
-Values from around them are operands of the native op; constants are copied, because kernels pack them.
+Outer values that a region reads become operands of the native op. Constants are copied, because kernels pack them.
 
 ```mlir
 %r:2 = stablehlo.while(%i = %zero, %h = %x) : ... cond { ... } do { ... %w, %y ... }
@@ -49,9 +49,9 @@ CONTROLLED: Mapping[type[Operation], type[native.ControlOp]] = {
 def grouped(
     op: Operation, program: Program, group: Callable[[Program], Program], made: Callable[[SSAValue], SSAValue]
 ) -> native.ControlOp:
-    """The native op of a loop or branch. `group` groups the program of a region, `made` gives an old value's new one.
+    """The native op of a loop or branch. `group` groups the program of a region, and `made` maps old to new values.
 
-    Raises CodegenError for a value that is not a tensor of a static shape, and what `group` raises.
+    Raises CodegenError for a value that is not a tensor of static shape, and the errors of `group`.
     """
     _check(op)
     outside = [value for value in captured(op.regions) if not _is_constant(program, value)]
@@ -77,7 +77,7 @@ def _check(op: Operation) -> None:
 
 
 def _is_constant(program: Program, value: SSAValue) -> bool:
-    """Whether kernels read a value as a constant."""
+    """Whether kernels treat a value as a constant."""
     if isinstance(value.owner, hlo.IotaOp):
         return True
     known = constant_array(value, program.weights) is not None or splat_value(value, program.weights) is not None
@@ -85,7 +85,7 @@ def _is_constant(program: Program, value: SSAValue) -> bool:
 
 
 def _detached(program: Program) -> Region:
-    """The entry of a program as the region of a native op."""
+    """The entry of a program, detached as the region of a native op."""
     region = program.main.detach_region(program.main.body)
     _end(region, native.YieldOp)
     return region

@@ -1,4 +1,4 @@
-"""Choose how each contraction adds its products, for an instruction set.
+"""Choose how each contraction adds its products on an instruction set.
 
 ```mlir
 %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xi8>, tensor<8x3xi8>) -> tensor<4x3xi32>
@@ -7,11 +7,11 @@ becomes, for avx2 and weights up to 127,
 ```mlir
 %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s8_pairs_split"} : ...
 ```
-In a product of two activations, such as attention's, the second one is read as weights up to 128. The zero point of the
-first may be subtracted before (`convert(x) - z`); that of the second must be 0.
+In a product of two activations, as in attention, the second operand is read as weights up to 128. The zero point of the
+first operand may be subtracted first (`convert(x) - z`). That of the second must be 0.
 
 A form that the program names already is kept, if the instruction set has it and no sum in it can saturate. Native code
-emits the form that is named, and the interpreter adds the products in it (`numerics.dot_forms`).
+emits the named form, and the interpreter adds the products in the same form (`numerics.dot_forms`).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from zeropoint.numerics.dot_forms import FORMS, dot_form
 
 
 def forms_of(isa: InstructionSet) -> tuple[str, ...]:
-    """The forms that an instruction set has, the fastest one first."""
+    """The dot forms of an instruction set, the fastest first."""
     if isa.weight_limit < FORMS["u8s8_quads"].weight_limit:
         return "u8s8_pairs", "u8s8_pairs_split"
     return ("u8s8_quads",) if isa.unsigned else ("s8s8_quads",)
 
 
 def choose_dot_forms(program: Program, isa: str) -> Program:
-    """A copy whose contractions of 8-bit activations, with constant weights or with each other, name their form.
+    """A copy in which contractions of 8-bit activations, with constant weights or with each other, name their form.
 
-    Raises CodegenError for a form that the program names and that the instruction set lacks, or that may saturate.
+    Raises CodegenError for a form in the program that the instruction set does not have, or that may saturate.
     """
     program = program.clone()
     name_dot_forms(program, INSTRUCTION_SETS[isa])
@@ -51,7 +51,7 @@ def choose_dot_forms(program: Program, isa: str) -> Program:
 
 
 def name_dot_forms(program: Program, isa: InstructionSet) -> None:
-    """The same in place, also inside kernels."""
+    """`choose_dot_forms` in place, also inside of kernels."""
     for op in program.entry.walk():
         if type(op) is not ConvolutionOp and type(op) is not DotGeneralOp:  # faster than isinstance
             continue
@@ -64,7 +64,7 @@ def name_dot_forms(program: Program, isa: InstructionSet) -> None:
 
 
 def _greatest(op: ContractionOp, weights: Weights) -> int | None:
-    """The greatest |weight| of a product of 8-bit integers; 128 for a product of two activations; None for others."""
+    """The largest |weight| of a product of 8-bit integers; 128 for two activations; None for other products."""
     constant = constant_array(op.rhs, weights)
     if constant is None:
         return 128 if multiplies_bytes(op, partial(splat_value, weights=weights)) else None

@@ -1,14 +1,14 @@
-"""The function that runs every step, in every thread of a C program, and the barrier between steps that need it.
+"""The function that runs every step in the threads of a C program, and the barrier between steps that need it.
 
-In this process, `sharing.py` has the function that does the same.
+The corresponding function for this process is in `sharing.py`.
 
 `void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr sync)`: `inputs` and `outputs`
-point to arrays of pointers; `sync` to 128 zeroed bytes that the threads of one call share. Work is split statically, so
-one thread or several compute the same bits.
+point to arrays of pointers, and `sync` to 128 zeroed bytes that the threads of a call share. Work is split statically,
+so that the results do not depend on the number of threads.
 
-There is a barrier before a step that reads what a step since the last barrier wrote, or overwrites what one read or
-wrote. This is decided by location in the arena, because buffers share it. The barrier counts arrivals; the last thread
-starts the next round. A thread that waits long yields its processor.
+There is a barrier before a step that reads memory which a step since the last barrier wrote, or that overwrites memory
+which one read or wrote. Locations in the arena are compared, because buffers share it. The barrier counts arrivals, and
+the last thread starts the next round. A thread that waits long yields its processor.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
 PART = 256
-"""The maximum number of steps in one function: LLVM's passes take time that grows with the square of the calls in a
-function."""
+"""The maximum number of steps in one function. The time of LLVM's passes grows with the square of the calls in it."""
 
 
 BARRIER = """
@@ -103,9 +102,9 @@ def needs_barrier(graph: Graph) -> list[bool]:
 
 
 class _Accesses:
-    """Steps by the buffers they access. Buffers in the arena may share memory; any other overlaps only itself.
+    """Steps by the buffers that they access. Buffers in the arena may share memory; others overlap only themselves.
 
-    So thousands of steps that copy results to the caller's arrays are compared with no other of them.
+    So thousands of steps that copy results to the caller's arrays are not compared with each other.
     """
 
     def __init__(self) -> None:
@@ -113,13 +112,13 @@ class _Accesses:
         self._others: dict[Buffer, list[Step]] = {}
 
     def add(self, buffers: Sequence[Buffer], step: Step) -> None:
-        """Note that a step accesses these buffers."""
+        """Record that a step accesses these buffers."""
         for buffer in buffers:
             (self._arena if buffer.space.in_arena else self._others).setdefault(buffer, []).append(step)
 
     def meeting(self, buffer: Buffer) -> Iterator[tuple[Buffer, Step]]:
-        """The accesses to memory of the buffer: the accessed buffer and the step."""
-        # Buffers of the caller and weights have fixed addresses and share memory with nothing.
+        """The accesses that overlap a buffer, as pairs of the accessed buffer and the step."""
+        # The caller's buffers and the weights have addresses of their own and share no memory.
         if not buffer.space.in_arena:
             yield from ((buffer, step) for step in self._others.get(buffer, ()))
             return
@@ -136,15 +135,16 @@ def _apart(step: Step, other: Step) -> bool:
 
 
 def block_bytes(graph: Graph) -> int:
-    """Bytes of the block with the memory ranges that a step of a checked program may access."""
+    """The size in bytes of the block with the memory ranges that a step of a checked program may access."""
     return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in every_step(graph.steps)), default=0)
 
 
 @dataclass(frozen=True)
 class Driver:
-    """Emits the function `run`, which runs every step, and the parts that it calls, each into a module of its own.
+    """Emits the function `run`, which runs every step, and the parts that it calls, each into a separate module.
 
-    `names` are the kernels' functions. With `checked`, a pointer to the table of bounds follows the inputs' pointers.
+    `names` are the functions of the kernels. With `checked`, a pointer to the table of bounds follows the pointers to
+    inputs.
     """
 
     graph: Graph
@@ -153,7 +153,7 @@ class Driver:
     checked: bool = False
 
     support: ClassVar[str] = BARRIER
-    """Functions that every module needs, with PAUSE for the spin-wait hint."""
+    """The functions that every module needs, with PAUSE in place of the spin-wait hint."""
     arguments: ClassVar[Sequence[tuple[str, str]]] = (
         *(("i64", "thread"), ("i64", "threads"), ("ptr", "arena"), ("ptr", "weights")),
         *(("ptr", "inputs"), ("ptr", "outputs"), ("ptr", "sync")),
@@ -171,7 +171,7 @@ class Driver:
 
     @cached_property
     def _places(self) -> list[int]:
-        """The numbers of the steps, those inside of loops and branches counted."""
+        """The numbers of the steps. Steps inside of loops and branches count, too."""
         sizes = (sum(1 for _ in every_step([step])) for step in self.graph.steps)
         return list(accumulate(sizes, initial=0))
 
@@ -190,12 +190,12 @@ class Driver:
         f = module.function(self.run, self.arguments)
         for number in range(len(self.parts)):
             f.perform(f"{self.run}_part{number}", *f.arguments)
-        # All results are written before `run` returns, and no thread starts the next call earlier.
+        # The last barrier: all results are written before `run` returns, and no thread starts the next call before.
         _emit_barrier(f)
         f.ret()
 
     def bounds(self, f: Function) -> Value | None:
-        """The pointer to the table of bounds in a function; None if it is not checked."""
+        """The pointer to the table of bounds in a function; None without checks."""
         return f.load("ptr", f.arguments[4], i64(8 * len(self.graph.inputs)), align=8) if self.checked else None
 
     def tasks(self, step: int) -> int:
@@ -203,16 +203,16 @@ class Driver:
         return self.graph.steps[step].kernel.tasks(self.graph.isa)
 
     def perform(self, f: Function, step: int, begin: Value, end: Value, bounds: Value | None) -> None:
-        """Tasks begin to end of a step."""
+        """Emit the tasks `begin` to `end` of a step."""
         more = () if bounds is None else (f.at(bounds, self._places[step] * block_bytes(self.graph)),)
         arguments = (pointer(f, argument) for argument in self.graph.steps[step].arguments)
         f.perform(self.names[step], *arguments, begin, end, *more)
 
     def _share(self, f: Function, step: int, bounds: Value | None) -> None:
-        """The share of a thread of one step."""
+        """Emit the share of a thread of one step."""
         thread, threads = f.arguments[:2]
         tasks = self.tasks(step)
-        # t * tasks / threads: shares differ by at most one task, and every task is in exactly one of them.
+        # From t * tasks / threads on: shares differ by at most one task, and every task is in exactly one share.
         begin, end = (f.binary("udiv", f.mul(t, tasks), threads) for t in (thread, f.add(thread, 1)))
         self.perform(f, step, begin, end, bounds)
 
@@ -222,7 +222,7 @@ def _emit_barrier(f: Function) -> None:
 
 
 def pointer(f: Function, argument: View | Parameters) -> Value:
-    """The address of a step's argument, in a function whose arguments 2 to 5 are as in `Driver`."""
+    """The address of a step's argument, in a function whose arguments 2 to 5 are those of `Driver`'s `run`."""
     arena, weights, inputs, outputs = f.arguments[2:6]
     if isinstance(argument, Parameters):
         return f.at(weights, argument.offset)

@@ -1,8 +1,8 @@
 """The graph of native code: kernels on views of buffers, in execution order.
 
-A `View` locates the elements of a value: strides in bytes, in the order of the value's dimensions in the program.
-Rank-4 activations are stored as N, H, W, C; their order in the program does not matter. Padding around an image
-(`Halo`) is part of the buffer of the padded value, so that padding needs no copy.
+A `View` locates the elements of a value. It has strides in bytes, in the order of the value's dimensions in the
+program. Activations of rank 4 are stored as N, H, W, C, whatever their order in the program. Padding around an image
+(`Halo`) is part of the buffer of the value, so that padding needs no copy.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ class Space(Enum):
 
     ARENA = "arena"
     CARRIED = "carried"
-    """The part of the arena with what loops carry and hand to their regions: 8-bit integers without an offset."""
+    """Values in the arena that loops carry or pass to their regions. Their 8-bit integers have no offset."""
     INPUT = "input"
     OUTPUT = "output"
     WEIGHTS = "weights"
 
     @property
     def in_arena(self) -> bool:
-        """Whether its buffers are placed in the arena."""
+        """Whether buffers of this space are placed in the arena."""
         return self in (Space.ARENA, Space.CARRIED)
 
 
 class EmittedKernel(Protocol):
-    """A kernel: a frozen dataclass with everything that its code depends on, so that equal kernels share code."""
+    """A kernel. It is a frozen dataclass with everything that its code depends on, so that equal kernels share code."""
 
     def tasks(self, isa: InstructionSet) -> int:
-        """The number of tasks that its work can be split into, for threads to share."""
+        """The number of tasks into which the work can be split among threads."""
         ...
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -57,20 +57,20 @@ def name_of(kernel: EmittedKernel) -> str:
 
 @dataclass(eq=False)
 class Buffer:
-    """A block of memory. Inputs and outputs belong to the caller; `index` is their number."""
+    """A block of memory. Inputs and outputs belong to the caller, and `index` is their number."""
 
     space: Space
     size: int
     index: int = 0
     offset: int = -1
-    """Offset in the arena, once planned, or in the block of weights."""
+    """The offset in the arena (after it is planned) or in the block of weights."""
     inside: Buffer | None = None
-    """The workspace of the loop or branch in which it lies, in the arena: its offset counts from there."""
+    """The workspace in the arena of the loop or branch that the buffer belongs to. The offset is relative to it."""
 
 
 @dataclass(frozen=True)
 class Halo:
-    """Padding around an image: number of pixels on each side, and their stored value."""
+    """Padding around an image: the number of pixels on each side, and their stored value."""
 
     top: int
     left: int
@@ -84,7 +84,7 @@ class Halo:
         return self.top, self.left, self.bottom, self.right
 
     def union(self, other: Halo) -> Halo:
-        """The least padding that covers both, which must have the same value."""
+        """The smallest padding that covers both. They must have the same value."""
         top, left, bottom, right = map(max, self.sides, other.sides)
         return Halo(top, left, bottom, right, self.value)
 
@@ -93,7 +93,7 @@ class Halo:
 class View:
     """The elements of a value: `shape` and `strides` (in bytes) in the program's order of dimensions.
 
-    Values of dtype int8 in the arena are activations: stored integers plus the instruction set's offset.
+    Values of dtype int8 in the arena are activations: storage integers plus the offset of the instruction set.
     """
 
     buffer: Buffer
@@ -110,11 +110,11 @@ class View:
 
     @property
     def activations(self) -> bool:
-        """Whether elements are 8-bit activations, with the instruction set's offset."""
+        """Whether elements are 8-bit activations, with the offset of the instruction set."""
         return self.dtype == np.int8 and self.buffer.space is Space.ARENA
 
     def moved(self, offset: int) -> View:
-        """The view moved by `offset` bytes."""
+        """The view, moved by `offset` bytes."""
         return replace(self, offset=self.offset + offset) if offset else self
 
     def dense(self) -> bool:
@@ -142,7 +142,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a kernel. `name` is the op's, for profiles and errors."""
+    """A call of a kernel. `name` is the name of the op, for profiles and errors."""
 
     name: str
     kernel: EmittedKernel
@@ -152,17 +152,18 @@ class Step:
     operations: int = 0
     """Number of multiplications and additions of a contraction in the program."""
     over: Buffer | None = None
-    """An input whose elements are read only right before the same output element is written: they may share memory."""
+    """An input that may share memory with the output, because each element is read right before the same output element
+    is written."""
     halo: bool = False
-    """Whether it writes only the padding of its buffer, which no other step writes."""
+    """Whether the step writes only the padding of its buffer, which no other step writes."""
     family: object | None = None
-    """Steps of one family write disjoint parts of one buffer."""
+    """Steps with the same family write disjoint parts of one buffer."""
     inner: tuple[Step, ...] = ()
     """The steps that the kernel of a loop or branch runs."""
 
 
 def every_step(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps, each followed by those inside of it."""
+    """The steps, each followed by the steps inside of it."""
     for step in steps:
         yield step
         yield from every_step(step.inner)
@@ -170,9 +171,9 @@ def every_step(steps: Iterable[Step]) -> Iterator[Step]:
 
 @dataclass(frozen=True)
 class TripCounter:
-    """Two i64 of a run: the trips of all loops, and the number of one that would make more than `limit`.
+    """The counter of trips: two i64 in memory, the trips of all loops in a run and the number of a failed loop.
 
-    `loops` are the names of the loops, by number, from 1 on.
+    A loop fails if it would exceed the `limit` of trips. `loops` has the names of the loops, numbered from 1.
     """
 
     count: View
@@ -182,7 +183,7 @@ class TripCounter:
 
 @dataclass
 class Graph:
-    """The steps of a program and the block of weights they read."""
+    """The steps of a program, and the block of weights that they read."""
 
     inputs: list[Port]
     outputs: list[Port]
@@ -211,8 +212,8 @@ class Graph:
     ) -> None:
         """Append a step whose arguments are the inputs, the parameters and the outputs, in this order.
 
-        From the inputs in `elementwise`, it reads an element only right before it writes the same output element.
-        Steps of one `family` write other elements.
+        The step reads each element of the inputs in `elementwise` right before it writes the same output element. Steps
+        of one `family` write different elements.
         """
         self.steps.append(
             Step(
@@ -230,18 +231,18 @@ class Graph:
 
 
 def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[View]) -> Buffer | None:
-    """The buffer of a candidate with the same layout as the output, and not read by another input; or None."""
+    """The buffer of a candidate that has the layout of the output and that no other input reads; None without one."""
     if not candidates:
         return None
     (output,) = outputs
     for view in candidates:
-        # Each element is overwritten by the result of that very element only if both views place it alike.
+        # An element is overwritten by its own result only if both views place it at the same offset.
         alike = (view.offset, view.shape, view.strides, view.itemsize, view.buffer.size) == (
             output.offset, output.shape, output.strides, output.itemsize, output.buffer.size,
         )  # fmt: skip
-        # A second operand in the same buffer may be read at other positions, after they were overwritten.
+        # Another operand in the same buffer may be read at positions that have been overwritten.
         alone = [other.buffer for other in inputs].count(view.buffer) == 1
-        # Inputs and outputs share memory if they are those of a loop's body.
+        # An input and an output may share memory in the body of a loop.
         spaces = {view.buffer.space, output.buffer.space}
         may = view.buffer.space is Space.ARENA or spaces == {Space.INPUT, Space.OUTPUT}
         if alike and alone and view.buffer is not output.buffer and may:
@@ -267,9 +268,9 @@ def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[n
 
 
 def matrix_view(shape: Sequence[int], dtype: np.dtype[np.generic], multiple: int) -> View:
-    """A view of a new arena buffer; rows (along the last dimension) start at multiples of `multiple` bytes."""
+    """A view of a new arena buffer. Rows (along the last dimension) start at multiples of `multiple` bytes."""
     *outer, last = shape or (1,)
-    # Rows are rounded up, so that kernels may load whole vectors at their ends.
+    # The pitch is rounded up, so that kernels may load whole vectors at the ends of rows.
     pitch = -(-last * dtype.itemsize // multiple) * multiple
     strides = (*(step * pitch for step in row_major(outer, 1)), dtype.itemsize)[: len(shape)]
     return View(Buffer(Space.ARENA, math.prod(outer) * pitch), 0, tuple(shape), strides, dtype)

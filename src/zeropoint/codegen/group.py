@@ -8,9 +8,10 @@ becomes
 
     %y = "native.kernel"(%x) <{kind = "contraction"}> ({ the same ops, with their constants })
 
-Kernels of special form are tried in program order (`PATTERNS`). Every other value is computed when a kernel needs it,
-by rows or by one loop nest that covers as many preceding ops as possible; so unused values are never computed. Ops that
-only move whole values (reshapes, padding, concatenation) stay as they are: `layout` makes a view or a copy of them.
+Specialized kernels are tried first, in program order (`PATTERNS`). Every other value is computed when a kernel needs
+it, by rows or by one loop nest that covers as many preceding ops as possible. So unused values are never computed. Ops
+that only move whole values (reshapes, padding, concatenation) stay outside of kernels. `layout` turns them into views
+or copies.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.window_padding import padding_of, pads
 
 DEEPEST = 64
-"""Maximum length of a chain of ops that wait for their user to be computed."""
+"""Maximum length of a chain of ops that are not computed yet because no kernel has read them."""
 
 KernelPattern = Callable[[Values, Any], Match | Declined]
 
@@ -75,26 +76,26 @@ PATTERNS: Mapping[type[Operation], tuple[KernelPattern, ...]] = {
     hlo.UniformDequantizeOp: (match_dequantize, match_express),
     hlo.UniformQuantizeOp: (match_quantize,),
 }
-"""Kernels of special form, tried first."""
+"""The patterns of specialized kernels, which are tried first."""
 
 FALLBACKS = ("fold", "rows", "nest")
-"""Kinds of kernels for ops that no faster kernel takes. They keep the reasons why not; a nest always has one."""
+"""Kinds of kernels for ops that no faster kernel computes. They record the reasons; a nest always has one."""
 
 UPDATES: Mapping[type[Operation], KernelPattern] = {
     hlo.DynamicUpdateSliceOp: match_slice_update,
     hlo.ScatterOp: match_scatter,
 }
-"""Kernels that copy their first operand and overwrite parts of the copy."""
+"""The patterns of kernels that copy their first operand and overwrite parts of the copy."""
 
 MOVED = (quant.StorageCastOp, hlo.ConcatenateOp, hlo.IotaOp, hlo.PadOp, hlo.ReshapeOp)
-"""Ops that move whole values; they stay outside of kernels."""
+"""Ops that move whole values. They stay outside of kernels."""
 
 
 def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     """A copy of an integer program with its ops in kernels, for the named instruction set.
 
     The matches of kernel bodies are added to `found`. Raises CodegenError, with the op's name and location, for an op
-    without a kernel; also for a program that is grouped already.
+    without a kernel, and for a program that is grouped already.
     """
     if (noted := noted_isa(program)) is not None:
         raise CodegenError(f"found a program that is grouped for {noted}, expected one without kernels", program.main)
@@ -103,7 +104,7 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
     except ExpansionError as error:
         raise CodegenError(str(error), error.op) from error
     if expanded is program and any(map(pads, program.entry.ops)):
-        expanded = program.clone()  # windows are padded apart in it
+        expanded = program.clone()  # `_pad_apart` changes it in place
     made = _without_ops(expanded)
     note_channel_dimension(made, channel_dimension(expanded))
     made.module.attributes[ISA] = StringAttr(isa)
@@ -114,7 +115,7 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
 
 
 def _without_ops(program: Program) -> Program:
-    """A copy whose entry has arguments and a return without operands, and no other op."""
+    """A copy whose entry has the arguments, and only a return without operands."""
     module = program.module.clone_without_regions()
     module.body.add_block(Block())
     main = program.main
@@ -134,7 +135,7 @@ def noted_isa(program: Program) -> str | None:
 
 
 class _Grouping:
-    """Appends kernels for the ops of block `old` to the entry of `program`. `made` maps old values to new ones."""
+    """Appends kernels for the ops of the block `old` to the entry of `program`. `made` maps old values to new ones."""
 
     def __init__(self, program: Program, old: Block, found: Found):
         self.program = program
@@ -158,13 +159,13 @@ class _Grouping:
         returned = [self.value(value) for value in returning.operands]
         *made, last = self.block.ops
         last.location, last.operands = returning.location, returned
-        # In reverse, so that an op is erased before the ops that only it read.
+        # In reverse, so that an op is erased before the ops that only it reads.
         for op in made[::-1]:
             if not any(result.first_use for result in op.results):
                 Rewriter.erase_op(op)
 
     def _visit(self, op: Operation) -> None:
-        """Compute an op that has a kernel of special form, or is only a view of an existing value."""
+        """Compute an op that has a specialized kernel, or that is only a view of a computed value."""
         if self._is_nothing(op):
             return
         if isinstance(op, hlo.OptimizationBarrierOp):
@@ -172,7 +173,7 @@ class _Grouping:
         elif isinstance(op, quant.StorageCastOp) and self.values.has(op.input):
             self._move(op, self._lying[op.input])
         elif isinstance(op, hlo.ReshapeOp) and self.values.has(op.operand):
-            # None if the strides of the value do not allow it: then the reshape is a copy.
+            # If the strides of the value do not allow a view (None), the reshape is a copy.
             view = reshaped(self._lying[op.operand], shape_of(op.result))
             if view is not None:
                 self._move(op, view)
@@ -193,27 +194,27 @@ class _Grouping:
         self._declined.setdefault(op, []).append((f"{name}: {describe(op)}: {found.reason}", found.minor))
 
     def _alias(self, op: hlo.OptimizationBarrierOp) -> None:
-        """Replace a barrier's results by its operands: ops are never moved across kernels."""
+        """Replace the results of a barrier by its operands. Kernels keep the order of ops, so no barrier is needed."""
         for value, result in zip(op.inputs, op.results_, strict=True):
             self.made[result] = self.value(value)
             self._lying[result] = self._lying[value]
 
     def _bound_depth(self, op: Operation) -> None:
-        """Compute a value now if many ops before it are waiting: a later kernel would have to walk all of them."""
+        """Compute the value of an op now if the chain of ops before it that are not computed is too long."""
         waiting = [
             self._depths.get(operand.op, 0)
             for operand in op.operands
             if isinstance(operand, OpResult) and not self.values.has(operand)
         ]
         self._depths[op] = 1 + max(waiting, default=0)
-        # Without a bound, each kernel of an unrolled loop would walk back to the start: quadratic time in the program.
+        # Without a bound, each kernel of an unrolled loop would walk back to its start, which takes quadratic time.
         if self._depths[op] >= DEEPEST and len(op.results) == 1:
             self.value(op.results[0])
 
     # Values.
 
     def value(self, value: SSAValue) -> SSAValue:
-        """The new value for an old one; it is computed now if no kernel has computed it yet.
+        """The new value for an old one. It is computed now if no kernel has computed it yet.
 
         Raises CodegenError for an op without a native form.
         """
@@ -223,16 +224,16 @@ class _Grouping:
         return self.made[value]
 
     def _compute(self, value: OpResult, target: View | None) -> None:
-        """Compute a value; `target` is its expected layout."""
+        """Compute a value. `target` is the expected layout."""
         op = value.op
         if isinstance(op, hlo.ConstantOp):
-            # Constants are cloned where they are used first, so a program has only those that some kernel reads.
+            # A constant is cloned at its first use, so that the program only has constants that a kernel reads.
             self._bind(value, self._insert(op.clone(), op).results[0], dense(value, Space.WEIGHTS))
         elif type(op) in MOVED:
             self._operands_of_move(op)
             self._move(op, target or self.values.destination(value))
         elif isinstance(op, hlo.DynamicUpdateSliceOp) and shape_of(op.update) == shape_of(op.result):
-            # Its start is clamped to 0, so it overwrites every element.
+            # The start is clamped to 0, so the update overwrites every element.
             self._bind(value, self.value(op.update), self._lying[op.update])
         elif type(op) in UPDATES:
             found = UPDATES[type(op)](self.values, op)
@@ -246,7 +247,7 @@ class _Grouping:
             self._emit(self._nested(op, target or self.values.destination(value)), op)
 
     def _control(self, op: Operation) -> None:
-        """Append a loop or branch, whose regions are grouped by themselves."""
+        """Append a loop or branch. Its regions are grouped separately."""
         isa = noted_isa(self.program)
         assert isa is not None
         made = grouped(op, self.program, partial(group, isa=isa, found=self.found), self.value)
@@ -270,7 +271,7 @@ class _Grouping:
         return self._insert(constant_op(array, self.program.weights, quantized=quantized), op).results[0]
 
     def _nested(self, op: Operation, target: View) -> Match:
-        """The rows or the loop nest that end with an op; for a nest, windows with padding get a separate `pad`."""
+        """The rows or the loop nest that end with an op. In a nest, windows with padding get a separate `pad`."""
         found = match_rows(self.values, op, target)
         if isinstance(found, Match):
             return found
@@ -287,14 +288,14 @@ class _Grouping:
         source = op.operands[0]
         number = self.values.splat(op.init_values[0]) if isinstance(op, hlo.ReduceWindowOp) else 0.0
         if number is None:
-            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant", op)
+            raise CodegenError(f"{describe(op)}: found a computed padding value, expected a constant", op)
         emit = Emission(Builder(InsertPoint.before(op)), self.program.weights, op.location)
         constant = emit.constant(np.array(number, element_dtype(element_of(source))))
         op.operands[0] = made = padded(emit, source, constant, *padding_of(op))
         for n, new in enumerate((constant.owner, made.owner)):
             assert isinstance(new, Operation)
-            # Between the op and the one before it, in order: constant, pad, op. Kernels sort their ops by these
-            # numbers.
+            # Numbers between those of the op and of the previous op, in the order constant, pad, op. Kernels sort their
+            # ops by these numbers.
             self.values.order[new] = self.values.order[op] - (1 - n / 2) / 2
         op.padding = None
         if isinstance(op, hlo.ConvolutionOp):
@@ -304,11 +305,11 @@ class _Grouping:
 
     def _operands_of_move(self, op: Operation) -> None:
         if isinstance(op, hlo.PadOp) and self.values.splat(op.padding_value) is None:
-            raise CodegenError(f"{describe(op)}: found padding by a value that is computed, expected a constant", op)
+            raise CodegenError(f"{describe(op)}: found a computed padding value, expected a constant", op)
         if isinstance(op, hlo.IotaOp):
             scalar_type(op.output)
         source = op.operands[0] if isinstance(op, hlo.ReshapeOp) else None
-        # A loop nest computes the operand of a reshape in the result's place.
+        # A loop nest that computes only the operand of a reshape writes it in the place of the result.
         alone = isinstance(source, OpResult) and type(source.op) in EXPRESSIONS and source.has_one_use()
         if isinstance(source, OpResult) and alone and not self.values.has(source):
             self._compute(source, reshaped(self.values.destination(op.results[0]), shape_of(source)))
@@ -353,7 +354,7 @@ class _Grouping:
             note(self.program, kernel.body.block, match.found, self.found)
         for value, made in zip(match.results, kernel.values, strict=True):
             dtype = element_dtype(element_of(value))
-            # Their micro-kernels store whole cache lines; other kernels need alignment for vectors only.
+            # The micro-kernels of contractions store whole cache lines. Other kernels only need aligned vectors.
             lines = match.kind in ("contraction", "product") and dtype == np.float32
             self._bind(value, made, self.values.fresh(shape_of(value), dtype, 64 if lines else 16))
         if match.kind == "product":
@@ -363,11 +364,11 @@ class _Grouping:
         """The reasons why no faster kernel covers these ops."""
         every = [found for op in ops for found in self._declined.get(op, ())]
         always = [reason for reason, minor in every if not minor]
-        # Patterns are tried from the most special one on, so the first reason says most.
+        # Patterns are tried from the most specialized on, so the first reason is the most informative.
         return always or [reason for reason, _ in every if kind == "nest"][:1]
 
     def _turn(self, value: SSAValue) -> None:
-        """Keep a transpose that is a product's only user outside: the kernel writes its result already transposed."""
+        """Keep a transpose that is the only user of a product outside of kernels, because the kernel transposes."""
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         if not isinstance(user, hlo.TransposeOp) or shape_of(value)[-1] % 16 or self.values.is_image(user.result):
             return
@@ -376,7 +377,7 @@ class _Grouping:
             self._move(user, self.values.fresh(shape_of(user.result), element_dtype(element_of(value))))
 
     def _seen_through(self, value: SSAValue) -> tuple[SSAValue, View]:
-        """A value and its view, looking through transposes and reshapes that are only another view."""
+        """A value and its view. Transposes and reshapes that are only another view are looked through."""
         op = value.op if isinstance(value, OpResult) else None
         if self.values.has(value) or not isinstance(op, hlo.TransposeOp | hlo.ReshapeOp):
             return self.value(value), self._lying[value]

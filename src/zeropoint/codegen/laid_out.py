@@ -1,14 +1,16 @@
-"""Checks that the memory of a laid out program meets the requirements of its kernels.
+"""Check that the memory of a laid out program meets the requirements of its kernels.
 
-Programs made by `layout` do. A text may have been edited, and kernels access memory without checks of their own:
+Programs from `layout` meet them. But the text of a program may have been edited, and kernels access memory without
+checks:
 
 ```mlir
 %0 = memref.alloc() : memref<576xi8, "arena">
 %1 = memref.reinterpret_cast %0 to offset: [112], sizes: [1, 4, 4, 4], strides: [576, 1, 96, 16] : ...
 "native.border"(%1) <{sides = array<i64: 1, 1, 1, 1>, value = 1 : i64}>
 ```
-Every view lies in its buffer, with its border and the rest of its last pixel. Elements of a view do not overlap, the
-innermost ones are adjacent where kernels rely on it, and pixels of bytes begin at multiples of 16 bytes.
+Every view must lie in its buffer, with its border and the rest of its last pixel. Elements of a view must not overlap.
+They must be adjacent in the innermost dimension if kernels rely on it. Pixels of bytes must begin at multiples of 16
+bytes.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 LINE = 16
-"""The bytes that a kernel may access at once: the vectors of activations are padded to multiples of it."""
+"""The number of bytes that a kernel may access at once. Vectors of activations are padded to multiples of it."""
 VECTORS = ("contraction", "product", "rows")
 """The kinds of kernels that store 8-bit results in whole vectors."""
 
 
 def check_laid_out(program: Program) -> None:
-    """Raise CodegenError, with the op, for memory that kernels would access beyond its end or read in another way."""
+    """Raise CodegenError, with the op, for memory that kernels would access beyond its end or misinterpret."""
     values = Values(program, program.entry, lambda _: True)
     for op in program.entry.ops:
         if (rule := _RULES.get(type(op))) is not None:
@@ -112,7 +114,7 @@ def _view(values: Values, op: ReinterpretCastOp) -> None:
 
 
 def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ...], size: int) -> str | None:
-    """The reason if kernels cannot access a view of `size` bytes; None if they can."""
+    """The reason why kernels cannot access a view of a buffer of `size` bytes; None if they can."""
     type_ = memory_of(value)
     shape, item = tuple(type_.get_shape()), element_dtype(type_.element_type).itemsize
     if not math.prod(shape):
@@ -131,7 +133,7 @@ def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ..
         if values.is_image(value) and shape[inner] > 1 and strides[inner] != 1 and not _by_element(value):
             return f"expected adjacent elements along dimension {inner}, the channels"
         if strides[inner] == 1 and offset * item % LINE == 0:
-            # Kernels access the last pixel or row in whole vectors, up to the next one.
+            # Kernels access whole vectors in the last pixel or row, up to where the next one would begin.
             pitch = min((step * item for d, step in enumerate(strides) if d != inner and shape[d] > 1), default=LINE)
             row = shape[inner] * item
             end = max(end, end - row + min(pitch, -(-row // LINE) * LINE))
@@ -139,17 +141,17 @@ def _misfit(values: Values, value: SSAValue, offset: int, strides: tuple[int, ..
 
 
 def _by_element(value: SSAValue) -> bool:
-    """Whether only kernels access a view that take any strides of it.
+    """Whether only kernels that support any strides access a view.
 
-    Copies do, such as interior padding of channels, and loop nests. A nest or rows may write an image in the layout of
-    its reshape; rows need adjacent elements along their own dimension, which `_kernel` checks.
+    These are copies, such as interior padding of channels, and loop nests. A nest or rows may write an image in the
+    layout of its reshape. Rows need adjacent elements along their own dimension, which `_kernel` checks.
     """
     users = [use.operation for use in value.uses]
     return all(isinstance(op, KernelOp) and op.kind.data in ("copy", "nest", "rows") for op in users)
 
 
 def _kernel(values: Values, op: KernelOp) -> None:
-    """Kernels that store whole vectors need results at multiples of them."""
+    """Check the results of a kernel. Kernels that store whole vectors need results at multiples of a vector."""
     if op.kind.data not in VECTORS:
         return
     for value in op.outputs:
@@ -194,7 +196,7 @@ def _border(values: Values, op: BorderOp) -> None:
 
 
 def _control(values: Values, op: ControlOp) -> None:
-    """Regions take and write dense memory, and are programs that are laid out."""
+    """Check a loop or branch. Its regions read and write dense memory, and are laid out programs."""
     for value in op.operands:
         known, shape = _strides(value), tuple(memory_of(value).get_shape())
         is_activation = _space(value) == Space.ARENA.value and element_dtype(memory_of(value).element_type) == np.int8
@@ -205,7 +207,7 @@ def _control(values: Values, op: ControlOp) -> None:
     for number in range(len(op.programs)):
         with inside(values.program, op, number) as program:
             if not is_laid_out(program):
-                raise CodegenError("found a region on tensors, expected one with memrefs, as the op has", op)
+                raise CodegenError("found a region on tensors, expected memrefs like those of the op", op)
             check_laid_out(program)
 
 

@@ -10,8 +10,8 @@ becomes
     "native.kernel"(%u, %v) ({...})
 
 Images have their channels innermost, with pixels and rows at multiples of 16 bytes (64 for floats). Padding around an
-image is part of the buffer of the padded value, so a `pad` is a larger window of it. Operands of a concatenation are
-computed in place, results in the caller's arrays. A value whose layout a kernel cannot read is copied.
+image is part of the image's buffer, so that a `pad` is a larger view of it. Operands of a concatenation are computed in
+place, and results in the caller's arrays. A value is copied if a kernel cannot read its layout.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.limits import LimitExceeded, afford
 
 IN_RESHAPES = frozenset({"nest", "rows", "dequantize"})
-"""Kernels that write into any view."""
+"""Kernels that can write any view."""
 
 
 def layout(program: Program) -> Program:
@@ -60,18 +60,18 @@ def layout(program: Program) -> Program:
     if is_laid_out(program) and any(isinstance(op, KernelOp) for op in program.entry.ops):
         raise CodegenError("found a program that has memrefs already, expected one from 'group'", program.main)
     laid = program.clone()
-    with reading("kernels", CodegenError):  # of a text, which may have been edited
+    with reading("kernels", CodegenError):  # from a text, which may have been edited
         lay_out(laid, {})
     return laid
 
 
 def lay_out(program: Program, found: Found) -> None:
-    """`layout` in place; `found` has the matches of the program's kernels."""
+    """`layout` in place. `found` has the matches of the program's kernels."""
     _Layout(program, found).run()
 
 
 def is_laid_out(program: Program) -> bool:
-    """Whether a program has memrefs already."""
+    """Whether a program has memrefs."""
     last = program.entry.last_op
     assert isinstance(last, ReturnOp)
     returned = map(unconverted, last.operands)
@@ -79,7 +79,7 @@ def is_laid_out(program: Program) -> bool:
 
 
 class _Layout:
-    """Appends new ops after the old ones, which are removed at the end. `views` has the views of the old values."""
+    """Appends new ops after the old ones, which are removed at the end. `views` maps old values to their views."""
 
     def __init__(self, program: Program, found: Found):
         self.program = program
@@ -104,7 +104,7 @@ class _Layout:
         results = [self._returned(last, index) for index in range(len(last.operands))]
         types = [value.type for value in last.operands]
         last.operands = [self.memory.returned(view, type_) for view, type_ in zip(results, types, strict=True)]
-        # In reverse, so that every op is erased after its users.
+        # In reverse, because an op is erased after its users.
         for op in old[::-1]:
             if not isinstance(op, ConstantOp) or not op.output.first_use:
                 Rewriter.erase_op(op)
@@ -138,7 +138,7 @@ class _Layout:
             self.views[op.result] = self._concatenated(op)
 
     def _returned(self, op: ReturnOp, index: int) -> View:
-        """The caller's array for a result, which the kernel writes directly, or which gets a copy."""
+        """The caller's array of a result. The kernel writes it directly, or the value is copied to it."""
         view = self.views[op.operands[index]]
         # A value that is returned twice is computed in the first array and copied to the second one.
         if view.buffer.space is Space.OUTPUT and view.buffer.index == index:
@@ -159,7 +159,7 @@ class _Layout:
         return self.memory.given(made.results[0], Space.WEIGHTS)
 
     def _reshape(self, op: ReshapeOp) -> None:
-        """A reshape as another view of the operand, or of a dense copy if its elements are not contiguous."""
+        """Make a reshape another view of the operand, or of a copy if the strides do not allow a view."""
         if op.result in self.views:
             return
         source, shape = self.views[op.operand], shape_of(op.result)
@@ -168,8 +168,8 @@ class _Layout:
             found = self.allocation.destination(op, op.result)
             into = reshaped(found, source.shape)
             if into is None:
-                # Neither side can be viewed in the other's shape, so the elements take two copies: first in the old
-                # shape, densely.
+                # Neither value can be viewed in the shape of the other, so the elements are copied twice: first to a
+                # dense buffer in the old shape.
                 into = matrix_view(source.shape, source.dtype, source.itemsize)
                 self.allocation.copy(op, source, into)
                 source, into = reshaped(into, shape), found
@@ -178,13 +178,12 @@ class _Layout:
         self.views[op.result] = found
 
     def _padded(self, op: PadOp) -> View:
-        """A larger window of the buffer if it has the padding already; otherwise a copy with padding around it."""
+        """A larger view of the buffer if it has the padding already; otherwise a copy with padding around it."""
         source = self.views[op.operand]
         low, interior = array_values(op.edge_padding_low), array_values(op.interior_padding)
         wanted, there = self.allocation.padding(op), source.halo
         if wanted is not None and there is not None and holds(there, wanted):
-            # The kernel that made the value has left room and filled the border, so padding is a matter of where the
-            # view begins.
+            # The buffer has space for the padding, which is filled already, so the padded value is only a view.
             _, _, row, pixel = self.values.image_strides(source)
             return View(source.buffer, source.offset - wanted.top * row - wanted.left * pixel,
                         shape_of(op.result), source.strides, source.dtype)  # fmt: skip
@@ -195,14 +194,14 @@ class _Layout:
         corner: list[int] = []
         counts: list[int] = []
         for size, extent, before, between in zip(source.shape, target.shape, low, interior, strict=True):
-            # Negative padding crops: the first elements that remain, and their indices in the result.
+            # Negative padding crops. These are the first elements that remain, and their indices in the result.
             first = max(0, -(before // (between + 1)))
             last = min(size - 1, (extent - 1 - before) // (between + 1))
             starts.append(first)
             corner.append(before + first * (between + 1))
             counts.append(max(0, last + 1 - first))
         if tuple(counts) != target.shape:
-            # Everything is filled, then the inside is overwritten: interior padding has no simple complement.
+            # The whole target is filled before the copy, because the positions of interior padding are not a view.
             self.allocation.fill(op, number, target)
         into = part(target, corner, counts, [between + 1 for between in interior])
         self.allocation.copy(op, part(source, starts, counts), into)
@@ -213,7 +212,7 @@ class _Layout:
         whole = self.allocation.wholes.get(op) or self.allocation.destination(op, op.result)
         for value, into in zip(op.inputs, parts_of(op, whole), strict=True):
             source = self.views[value]
-            # Operands that were computed in place are there already.
+            # Operands that were computed in place need no copy.
             if (source.buffer, source.offset, source.strides) != (into.buffer, into.offset, into.strides):
                 self.allocation.copy(op, source, into)
         return whole
@@ -221,7 +220,7 @@ class _Layout:
     # Loops and branches.
 
     def _control(self, op: ControlOp) -> None:
-        """Emit a loop or branch on memrefs: dense ones, as the arguments and results of a program."""
+        """Emit a loop or branch on memrefs. They are dense, like the arguments and results of a program."""
         results = [self.allocation.carried(value) for value in op.values]
         operands = list(op.inputs)
         if isinstance(op, NativeWhileOp):
@@ -240,7 +239,7 @@ class _Layout:
                 lay_out(program, self._found)
 
     def _handed(self, op: Operation, view: View) -> View:
-        """A value for the regions of a loop or branch: dense, and not stored with an offset; otherwise a copy."""
+        """A value for the regions of a loop or branch, copied unless it is dense and stored without an offset."""
         strides = row_major(view.shape, view.itemsize)
         if not view.activations and all(
             a == b or n == 1 for a, b, n in zip(view.strides, strides, view.shape, strict=True)
@@ -259,7 +258,7 @@ class _Layout:
         inputs = [self.views[value] for value in op.inputs]
         if kind == "bytes":
             inputs = [self._adjacent(op, value) for value in op.inputs]
-            # Into the caller's array at once. One of images has another order than their bytes have here.
+            # The kernel writes the caller's array directly, unless it is an image, whose order in memory differs.
             made = self.allocation.bytes_for if self.values.is_image(op.values[0]) else self.allocation.destination
             return self._call(op, inputs, [made(op, op.values[0])])
         if kind == "quantize":
@@ -282,8 +281,7 @@ class _Layout:
         self.memory.insert(made, op)
 
     def _in_reshape(self, op: KernelOp, value: SSAValue) -> View:
-        """The buffer that a kernel writes a value to; one whose only user is a reshape is written in the new shape, by
-        kernels that can."""
+        """The view that a kernel writes. If the only user is a reshape, some kernels write the reshaped layout."""
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         if isinstance(user, ReshapeOp) and op.kind.data in IN_RESHAPES:
             whole = self.allocation.destination(op, user.result)
@@ -297,14 +295,14 @@ class _Layout:
         match = contraction_of(self.program, op, self._found)
         result, source, other = op.values[0], match.source, match.tail.other
         added = [] if other is None else [self._added(op, op.inputs[-1], match)]
-        # If source and addend are the same value, the addend's layout serves both.
+        # If the source and the added value are the same, one view in the layout of the added value is used for both.
         read = added.pop() if other is source else self._read(op, op.inputs[0], match)
         if match.windows is not None:
             read = self._surrounded(op, read, match.windows.padding)
         return [read, *added], self.allocation.sums_for(op, result)
 
     def _read(self, op: KernelOp, source: SSAValue, match: ContractionMatch) -> View:
-        """The source of a contraction, in a layout that it can read."""
+        """The source of a contraction, in a layout that its kernel can read."""
         if match.arithmetic is not None:
             view = self._fitting(op, source, 16 if match.depthwise else 4)
             return view if match.matrix is None else self._even(op, view)
@@ -314,7 +312,7 @@ class _Layout:
         return view
 
     def _added(self, op: KernelOp, other: SSAValue, match: ContractionMatch) -> View:
-        """The value that a contraction adds at its end."""
+        """The value that a contraction adds at its end, in a layout that its kernel can read."""
         if match.tail.sum is None:
             return self._lined(op, other)
         view = self._fitting(op, other)
@@ -334,7 +332,7 @@ class _Layout:
         if match.output is None:
             left = lhs if lhs.strides[dims.term] == lhs.itemsize else self._turned(op, lhs, dims.term, lhs.itemsize)
             return [left] if match.lhs is match.rhs else [left, rhs], self._target(op)
-        # The dot product reads four adjacent terms of a row at a time.
+        # The dot product reads four adjacent terms of a row at once.
         left = lhs if _words(lhs, (dims.term,)) else self._turned(op, lhs, dims.term, 16)
         if match.lhs is match.rhs:
             return [left], self._target(op)
@@ -350,7 +348,7 @@ class _Layout:
         return self.allocation.copy(op, view, made)
 
     def _target(self, op: KernelOp) -> View:
-        """A new view for a product; if a transpose is its only user, one in which the transposed value is in order."""
+        """A new view for a product. If a transpose is its only user, the transposed value is in default layout."""
         value = op.values[0]
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         kept = user.result if isinstance(user, TransposeOp) else value
@@ -364,9 +362,9 @@ class _Layout:
     # Operands in a layout that kernels can read.
 
     def _fitting(self, op: Operation, value: SSAValue, multiple: int = 16) -> View:
-        """A value for kernels that read `multiple` bytes at a time of adjacent channels (of images) or elements.
+        """A value for kernels that read `multiple` bytes of adjacent channels (of images) or elements at once.
 
-        Such reads never go outside the buffer. A value with another layout is copied.
+        Such reads stay inside the buffer. A value with another layout is copied.
         """
         view = self.views[value]
         if self.values.fits(view, multiple):
@@ -375,24 +373,24 @@ class _Layout:
         return self.allocation.copy(op, view, made)
 
     def _adjacent(self, op: Operation, value: SSAValue) -> View:
-        """A value for a loop nest on 8-bit integers: as the caller or a loop stores it if its vectors are adjacent."""
+        """A value for a loop nest on 8-bit integers, read in place if the kernel can read the caller's layout."""
         view, inner = self.views[value], self.values.innermost(value)
         is_adjacent = inner < 0 or view.strides[inner] == view.itemsize
         return self._fitting(op, value) if view.activations or not is_adjacent else view
 
     def _lined(self, op: Operation, value: SSAValue) -> View:
-        """A value in whole cache lines; copied if it has another layout."""
+        """A value in whole cache lines. A value with another layout is copied."""
         view, inner = self.views[value], self.values.innermost(value)
         outer = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
         whole = not any(step % ALIGNMENT for step in (*outer, view.offset, view.buffer.size))
-        # Kernels of floats load and store whole cache lines at the ends of rows, also beyond the last element.
+        # Kernels of floats load and store whole cache lines at the ends of rows, beyond the last element.
         if whole and view.strides[inner] == view.itemsize and (self.values.is_image(value) or has_even_rows(view)):
             return view
         made = self.values.fresh(view.shape, view.dtype, ALIGNMENT)
         return self.allocation.copy(op, view, made)
 
     def _surrounded(self, op: Operation, view: View, padding: Halo | None) -> View:
-        """An image with padding around it; copied if its buffer does not have the padding."""
+        """An image with padding around it. It is copied if its buffer does not have the padding."""
         if padding is None or (view.halo is not None and holds(view.halo, padding)):
             return view
         made = self.allocation.padded(op, view.shape, view.dtype, 16 if view.dtype == BYTE else ALIGNMENT, padding)
@@ -400,10 +398,10 @@ class _Layout:
 
 
 def _words(view: View, dimensions: tuple[int, ...]) -> bool:
-    """Whether a view has 8-bit activations or i16, adjacent in one of the dimensions, to be read four at a time."""
+    """Whether a view has 8-bit activations or i16 that can be read four at once along one of the dimensions."""
     inner = next((d for d in dimensions if view.strides[d] == view.itemsize), None)
     others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
     steps = (*others, view.offset, view.buffer.size)
     stored = view.activations or view.dtype == np.int16
-    # Four elements at a time must stay inside the buffer, at every row.
+    # A read of four elements must stay inside the buffer in every row.
     return stored and inner is not None and not any(n % (4 * view.itemsize) for n in steps)

@@ -30,19 +30,21 @@ def _layout(program: Program, _: InstructionSet, found: Found) -> Program:
 
 
 PASSES: Mapping[str, Callable[[Program, InstructionSet, Found], Program]] = {"group": _group, "layout": _layout}
-"""The passes before `schedule`, in order. They share the matches of kernels, by which `layout` changes its program in
-place. `zeropoint.passes.NATIVE_PASSES` lists them with their options."""
+"""The passes before `schedule`, in order. They share the matches of kernels, so `layout` changes its program in place.
+
+`zeropoint.passes.NATIVE_PASSES` lists them with their options.
+"""
 
 
 def steps_of(
     program: Program, isa: InstructionSet, weights: ParameterBlock | None = None, progress: Progress = silent
 ) -> Graph:
-    """The steps of a program for one instruction set. A grouped or laid out program continues from there.
+    """The steps of a program for one instruction set. A program may be grouped or laid out already.
 
-    Parameters are appended to `weights`, by default to a block of the graph's own.
+    Parameters are appended to `weights`, by default to a new block.
 
-    Raises CodegenError, with the op's name and location, for an op without a kernel; also for a program that was
-    grouped for another instruction set, or whose inputs have no static shape.
+    Raises CodegenError, with the op's name and location, for an op without a kernel, for a program that is grouped for
+    another instruction set, and for inputs without a static shape.
     """
     for port in program.inputs:
         if min(shape_of(port.type), default=0) < 0:
@@ -56,7 +58,7 @@ def steps_of(
 
 
 def _resumed(program: Program, isa: InstructionSet, noted: str, weights: ParameterBlock | None) -> Graph:
-    """The steps of a program that has kernels already: it may come from a text, and the text may have been edited."""
+    """The steps of a program that has kernels already. It may come from a text that was edited, so it is checked."""
     if noted != isa.name:
         raise CodegenError(f"found a program grouped for {noted}, expected {isa.name}; group it again")
     program = program.clone()

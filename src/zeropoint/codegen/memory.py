@@ -1,8 +1,10 @@
 """Plan the arena: one block of memory in which every buffer has an offset during its lifetime.
 
-Buffers are placed largest first, each at the lowest offset where it overlaps no buffer that is live at the same time.
-Source: "Efficient Memory Management for Deep Neural Net Inference" (greedy by size for offset calculation). An
-elementwise kernel writes its output over an operand that is not used later.
+Buffers are placed in order of size, the largest first, each at the lowest offset at which it overlaps no buffer that is
+live at the same time. An elementwise kernel writes its output over an operand that is not used later.
+
+Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (greedy by size for offset
+calculation).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from zeropoint.ir.tensors import Array
 
 @dataclass(frozen=True)
 class Arena:
-    """The `size` in bytes; `lower_bound` is the least size of any plan: the most bytes live during one step."""
+    """The `size` in bytes. `lower_bound` is the minimum size of any plan: the maximum of bytes live during a step."""
 
     size: int
     lower_bound: int
@@ -28,8 +30,8 @@ def plan(graph: Graph) -> Arena:
     """Assign every arena buffer its offset."""
     spans = _spans(graph)
     shared = _shared_buffers(graph, spans)
-    laid = np.zeros((len(spans), 4), np.int64)  # of each buffer: first step, last step, begin, end
-    # Largest first, as small buffers fit into gaps between large ones, but not the other way round. Equal sizes go by
+    laid = np.zeros((len(spans), 4), np.int64)  # for each placed buffer: first step, last step, begin, end
+    # Largest first, because small buffers fit into gaps between large ones. Buffers of equal size are ordered by
     # lifetime, so that the plan does not depend on the order of a dictionary.
     for number, buffer in enumerate(sorted(spans, key=lambda found: (-found.size, spans[found]))):
         (first, last), before, size = spans[buffer], laid[:number], _rounded(buffer.size)
@@ -41,7 +43,7 @@ def plan(graph: Graph) -> Arena:
     for buffer, buffer_below in shared.items():
         buffer.offset = buffer_below.offset
     changes = np.zeros(len(graph.steps) + 1, np.int64)
-    # Bytes that come alive and die at each step; their running sum is what is live during it.
+    # Bytes that become live minus bytes that die at each step. The running sum is the number of live bytes.
     np.add.at(changes, laid[:, 0], laid[:, 3] - laid[:, 2])
     np.add.at(changes, laid[:, 1] + 1, laid[:, 2] - laid[:, 3])
     return Arena(int(laid[:, 3].max(initial=0)), int(changes.cumsum().max(initial=0)))
@@ -60,9 +62,9 @@ def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
 
 
 def _shared_buffers(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
-    """Map outputs to an operand whose memory they reuse because its lifetime ends with their step.
+    """Map outputs to the operand whose memory they reuse, because its lifetime ends with their step.
 
-    Removes these outputs from `spans` and extends the operand's lifetime to the output's last step.
+    These outputs are removed from `spans`, and the lifetime of the operand is extended to the last step of the output.
     """
     shared: dict[Buffer, Buffer] = {}
     for index, step in enumerate(graph.steps):
@@ -71,7 +73,7 @@ def _shared_buffers(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[
             continue
         (output,) = step.writes
         buffer_below = shared.get(over, over)
-        # The operand must end and the output begin with this very step, or one would overwrite what is still needed.
+        # The operand must end and the output must begin with this step. Otherwise live data would be overwritten.
         if output in spans and spans[output][0] == index == spans[buffer_below][1] and output.size == buffer_below.size:
             spans[buffer_below] = (spans[buffer_below][0], spans.pop(output)[1])
             shared[output] = buffer_below
@@ -79,9 +81,9 @@ def _shared_buffers(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[
 
 
 def _lowest(size: int, taken: Array) -> int:
-    """The lowest offset of `size` free bytes; `taken` (blocks, 2) are the begin and the end of blocks, by begin."""
-    # The running maximum: a long block may cover later, shorter ones.
-    offsets = np.append(0, np.maximum.accumulate(taken[:, 1]))  # before each block, and after the last
+    """The lowest offset of `size` free bytes. `taken` (blocks, 2) has the begin and end of blocks, sorted by begin."""
+    # The running maximum of ends, because a long block may cover later, shorter ones.
+    offsets = np.append(0, np.maximum.accumulate(taken[:, 1]))  # the gaps before each block, and after the last
     free = np.append(offsets[:-1] + size <= taken[:, 0], True)
     return int(offsets[free.argmax()])
 

@@ -28,7 +28,7 @@ from zeropoint.limits import afford
 
 
 class Memory:
-    """Creates the memrefs of buffers and views, each once, at the current end of the block."""
+    """Creates the memrefs of buffers and views, each once, at the end of the block."""
 
     def __init__(self, block: Block):
         self._block = block
@@ -46,31 +46,31 @@ class Memory:
         return op
 
     def given(self, value: SSAValue, space: Space, index: int = 0) -> View:
-        """The view of a tensor that is already in memory: an argument or a constant."""
+        """The view of a tensor that is in memory already: an argument or a constant."""
         view = dense(value, space, index)
         self._given[view.buffer] = value, view
         return view
 
     def allocate(self, view: View, type_: MemRefType[Attribute]) -> None:
-        """Allocate the buffer of a view; for a caller's array the allocation is the view itself.
+        """Allocate the buffer of a view. For a caller's array, the allocation is the view itself.
 
-        Raises LimitExceeded for a buffer that is larger than the memory limit.
+        Raises LimitExceeded for a buffer that exceeds the memory limit.
         """
         afford(type_.get_shape(), view.itemsize, "memory")
-        # `create` skips xDSL's general constructor, which takes ten times as long.
+        # `create` is used because xDSL's general constructor takes ten times as long.
         made = self.insert(AllocOp.create(result_types=[type_], properties=_NO_SIZES)).results[0]
         self._bases[view.buffer] = made
         if view.buffer.space is Space.OUTPUT:
             self._memrefs[_key(view)] = made
 
     def returned(self, view: View, type_: Attribute) -> SSAValue:
-        """One of the caller's arrays as a tensor of the type that is returned."""
+        """A caller's array as a tensor of the returned type."""
         base = self._bases[view.buffer]
         cast = self.insert(MemorySpaceCastOp(base, MemRefType(memory_of(base).element_type, view.shape)))
         return self._converted(self.insert(ToTensorOp(cast.results[0])).results[0], type_)
 
     def _converted(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """A quantized value as its stored integers, or back."""
+        """A quantized value as its storage integers, or the reverse."""
         if value.type == type_:
             return value
         return self.insert(UnrealizedConversionCastOp(operands=[[value]], result_types=[[type_]])).results[0]
@@ -97,7 +97,7 @@ class Memory:
         return self._memrefs[key]
 
     def _take(self, value: SSAValue, view: View) -> None:
-        """Create the memref of a tensor that is already in memory."""
+        """Create the memref of a tensor that is in memory already."""
         element = stored_element(value)
         value = self._converted(value, with_element(value, element))
         type_ = MemRefType(element, view.shape, memory_space=StringAttr(view.buffer.space.value))
@@ -107,13 +107,13 @@ class Memory:
 
 
 def stored_element(value: SSAValue) -> Attribute:
-    """The element type of a value in memory: a memref of quantized elements is not valid, so they are integers."""
+    """The element type of a value in memory: integers for a quantized value, as memrefs have no quantized types."""
     element = element_of(value)
     return dtype_element(element_dtype(element)) if isinstance(element, UniformQuantizedType) else element
 
 
 def unconverted(value: SSAValue) -> SSAValue:
-    """A value, looking through the conversion between a quantized value and its stored integers."""
+    """A value before its conversion between a quantized value and its storage integers, if it has one."""
     if isinstance(value, OpResult) and isinstance(value.op, UnrealizedConversionCastOp):
         return value.op.inputs[0]
     return value
@@ -122,7 +122,7 @@ def unconverted(value: SSAValue) -> SSAValue:
 _Numbers = DenseArrayBase[IntegerType]
 _NO_SIZES = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0])}
 _STATIC = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 0, 0, 0])}
-"""The properties that xDSL's constructors add for allocations and casts of static shapes."""
+"""The properties that xDSL's constructors would add to allocations and casts of static shapes."""
 
 
 @lru_cache(1024)

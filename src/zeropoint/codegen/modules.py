@@ -1,7 +1,7 @@
-"""The LLVM modules of a graph: one per distinct kernel, and the driver that calls them, in parts.
+"""The LLVM modules of a graph: one for each distinct kernel, and the driver that calls them, in parts.
 
-The text of a kernel is determined by the kernel and by the code that generates it. If the object cache has both, no
-text is generated.
+The text of a kernel depends only on the kernel and on the code that generates it. If the object cache has an object for
+both, no text is generated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zeropoint.codegen.sharing import SharedDriver
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """A module to be compiled: `key` identifies everything that its text depends on, `text` generates it."""
+    """A module to be compiled. `key` identifies everything that its text depends on, and `text` generates the text."""
 
     key: str
     text: Callable[[], str]
@@ -35,7 +35,7 @@ class ModuleSource:
 
 @dataclass(frozen=True)
 class KernelModules:
-    """`sources` of the distinct kernels by function name; `names` has the function name of every step."""
+    """`sources` has the distinct kernels by function name, `names` the function name of every step."""
 
     sources: dict[str, ModuleSource]
     names: list[str]
@@ -47,7 +47,7 @@ class KernelModules:
 
 
 def kernels_of(graph: Graph, *, checked: bool = False) -> KernelModules:
-    """The modules of the kernels of a graph; `checked` for the debug build, which checks every memory access."""
+    """The modules of the kernels of a graph. `checked` selects the debug build, which checks every memory access."""
     found: dict[EmittedKernel, str] = {}
     sources: dict[str, ModuleSource] = {}
     for kernel in _called(graph):
@@ -58,7 +58,7 @@ def kernels_of(graph: Graph, *, checked: bool = False) -> KernelModules:
 
 
 def _called(graph: Graph) -> Iterator[EmittedKernel]:
-    """The kernels of the steps, and those that loops and branches call."""
+    """The kernels of the steps, and the kernels that loops and branches call."""
     for step in graph.steps:
         yield step.kernel
         if isinstance(step.kernel, Control):
@@ -80,9 +80,9 @@ def _source(kernel: EmittedKernel, name: str, isa: InstructionSet, checked: bool
 def driver_of(
     graph: Graph, kernels: KernelModules, run: str, entries: str, *, checked: bool = False, shared: bool = False
 ) -> dict[str, ModuleSource]:
-    """The modules of the function `run`, which runs every step: its parts, and itself with the entry functions.
+    """The modules of the function `run`, which runs every step: its parts, and `run` with the entry functions.
 
-    With `shared`, threads compute shares that others have not begun (`sharing.py`); else each computes its own.
+    With `shared`, threads also compute shares that other threads have not begun (`sharing.py`).
     """
     driver = (SharedDriver if shared else Driver)(graph, kernels.names, run, checked)
     triple = triple_of(graph.isa)
@@ -100,7 +100,7 @@ def driver_of(
 
 
 def _generated(text: Callable[[], str]) -> ModuleSource:
-    """A module whose text is generated again when it is compiled: the texts of thousands of steps are large."""
+    """A module whose text is generated again when it is compiled, because the texts of thousands of steps are large."""
     return ModuleSource(hashlib.sha256(text().encode()).hexdigest(), text)
 
 

@@ -1,6 +1,7 @@
-"""Machine code of the kernels of a graph: equal kernels share an object, compiled in parallel and cached (`cache.py`).
+"""Machine code of the kernels of a graph. Equal kernels share an object. Objects are compiled in parallel and cached.
 
-The key of an object is the hash of what its LLVM text depends on, the instruction set, and the version of LLVM.
+The key of an object in the cache (`cache.py`) is a hash of everything that its LLVM text depends on, of the instruction
+set, and of the version of LLVM.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from zeropoint.progress import Progress, silent
 PARALLEL = {"object": 8, "debug": 64, "bitcode": 8}
 """The minimum number of modules that are compiled in separate processes, by form."""
 BATCH = 32_000_000
-"""Characters of LLVM text in memory at a time."""
+"""The number of characters of LLVM text that are in memory at once."""
 
 
 def objects_of(
@@ -33,7 +34,7 @@ def objects_of(
     form: str = "object",
     progress: Progress = silent,
 ) -> dict[str, bytes]:
-    """Every module compiled to `form` (one of `compiling.FORMS`), under the same names.
+    """The modules, compiled to `form` (one of `compiling.FORMS`), by the same names.
 
     `progress` counts the modules that are not in the cache.
     """
@@ -56,7 +57,7 @@ def objects_of(
 
 
 def _batches(names: Sequence[str], sources: Mapping[str, ModuleSource]) -> Iterator[tuple[list[str], list[str]]]:
-    """Names and texts of modules to be compiled together; a batch has about `BATCH` characters of text."""
+    """Names and texts of the modules to be compiled, in batches of about `BATCH` characters."""
     batch: list[str] = []
     texts: list[str] = []
     for name in names:
@@ -71,14 +72,14 @@ def _batches(names: Sequence[str], sources: Mapping[str, ModuleSource]) -> Itera
 def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the code of each text when it is compiled, in any order.
 
-    Many texts are compiled in separate processes, because LLVM's library runs one thread at a time. The processes are
-    new interpreters, not forks: a fork would inherit locks held by threads that it does not have.
+    Many texts are compiled in separate processes, because LLVM's library runs only one thread at once. The processes
+    are new interpreters and not forks, because a fork would inherit locks of threads that it does not have.
     """
     workers = min(os.cpu_count() or 1, len(texts))
     if len(texts) < PARALLEL[form] or workers < 2:
         yield from enumerate(compiled(texts, isa, form))
         return
-    # Distribute from the longest to the shortest, so that all processes finish at about the same time.
+    # Texts are distributed from the longest to the shortest, so that all processes end at about the same time.
     order = sorted(range(len(texts)), key=lambda n: -len(texts[n]))
     done: SimpleQueue[tuple[int, bytes] | BaseException] = SimpleQueue()
 
@@ -86,7 +87,7 @@ def _compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[
         try:
             for number, data in zip(hand, compiled_apart([texts[n] for n in hand], isa, form), strict=True):
                 done.put((number, data))
-        except BaseException as error:  # raised in the thread that waits for the queue
+        except BaseException as error:  # the thread that waits for the queue raises it
             done.put(error)
 
     with ThreadPoolExecutor(workers) as pool:

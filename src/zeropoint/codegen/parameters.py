@@ -1,7 +1,7 @@
 """The block of memory with the parameters of all kernels: packed weights, biases, multipliers, tables.
 
-A large network's block is as large as its weights, so it is never copied. Equal parameters are stored once: those of a
-weight that several products read, and those of graphs of one network for several shapes.
+The block of a large network is as large as its weights, so it is never copied. Equal parameters are stored once, for
+example if several products read a weight, or for one network with several shapes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALIGNMENT = 64
 
 
 class ParameterBlock:
-    """Parameters one after the other, each at a multiple of `ALIGNMENT`. It is complete once `array` was read."""
+    """Parameters in order, each at a multiple of `ALIGNMENT`. Nothing can be appended after `array` was read."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -29,7 +29,7 @@ class ParameterBlock:
         return len(self._bytes) if self._array is None else len(self._array)
 
     def append(self, data: bytes | memoryview) -> int:
-        """The offset of parameters, which are appended if no equal ones are there.
+        """The offset of parameters. They are appended if the block has no equal ones.
 
         Raises BufferError after `array` was read.
         """
@@ -42,7 +42,7 @@ class ParameterBlock:
 
     @property
     def array(self) -> Array:
-        """All parameters, u8, at an address that is a multiple of `ALIGNMENT`; not a copy."""
+        """All parameters as u8, at an address that is a multiple of `ALIGNMENT`. Not a copy."""
         if self._array is None:
             size = len(self._bytes)
             self._bytes.extend(bytes(ALIGNMENT))

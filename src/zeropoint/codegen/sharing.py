@@ -1,11 +1,11 @@
-"""The function that runs every step in this process, by threads that do not wait for a thread without a processor.
+"""The function that runs every step in this process. Threads do not wait for a thread that the system does not run.
 
 `void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr marks, i64 call)`: `call` is
-the number of the call, in the upper 32 bits. Steps between two barriers (`needs_barrier`) are a *superstep*. A step has
-one share for each thread, or one for each task if there are fewer. A thread computes its own shares of a superstep and
-waits a moment for the others. Then it computes those that no thread has begun, and waits until every share is computed.
-So no thread waits long for a thread without a processor, unless that lost the processor in the middle of a share.
-Shares do not depend on who computes them: one thread or several give the same bits.
+the number of the call, in the upper 32 bits. The steps between two barriers (`needs_barrier`) are a *superstep*. A step
+has one share for each thread, or one for each task if there are fewer tasks. A thread computes its own shares of a
+superstep and waits a moment for the others. Then it computes the shares that no thread has begun, and waits until all
+shares are computed. So a thread waits long only for a thread that was suspended in the middle of a share. The result of
+a share does not depend on the thread that computes it, so one thread or several give the same bits.
 
 `marks` are i64, all equal to `call` when a call begins:
 
@@ -14,7 +14,7 @@ Shares do not depend on who computes them: one thread or several give the same b
 | p | the lower half counts the finished shares of superstep p |
 | supersteps (in whole cache lines) + t row + s | plus 1 if share t of step s has been begun |
 
-A thread that wakes up in a later call finds other numbers in the upper halves, begins no share and leaves.
+A thread that wakes up in a later call finds other numbers in the upper halves. It begins no share and leaves.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
 LINE = 8
-"""Marks, which are i64, in a cache line."""
+"""The number of marks (i64) in a cache line."""
 SOON = 50
-"""Turns of waiting for the end of a superstep, about two microseconds, before a thread looks for shares of others.
+"""The number of polls for the end of a superstep, about two microseconds, before a thread looks for shares of others.
 
-After a wait in vain, it looks at once in the following supersteps of the function: another thread may have no
-processor."""
+After polls without success, it looks immediately in the following supersteps of the function, because another thread is
+probably not running."""
 PIECE = 8
-"""Supersteps in one function. LLVM's time grows faster than a function's length."""
+"""The number of supersteps in one function. LLVM's time grows faster than the length of a function."""
 
 SHARING = """
 define internal i1 @begun(ptr %mark, i64 %call) nounwind {
-  ; Take a share that nobody has begun. Looking first leaves the cache line with its owner.
+  ; Take a share that no thread has begun. The load before the exchange leaves the cache line with its owner.
   %seen = load atomic i64, ptr %mark monotonic, align 8
   %free = icmp eq i64 %seen, %call
   br i1 %free, label %try, label %taken
@@ -56,8 +56,8 @@ taken:
 }
 
 define internal i1 @ended(ptr %mark, i64 %target, i32 %turns) nounwind noinline {
-  ; Whether the superstep, or the whole call, ends within some turns. To read the counter takes no cache line from a
-  ; thread that computes, but to look at its shares does.
+  ; Whether the superstep, or the whole call, ends within some turns. Reading the counter takes no cache line from a
+  ; thread that computes. Looking at its shares would.
 entry:
   %upper = lshr i64 %target, 32
   br label %wait
@@ -101,7 +101,7 @@ declare i32 @sched_yield()
 
 
 def supersteps_of(graph: Graph) -> list[list[int]]:
-    """The numbers of the steps of every superstep: those between two barriers, but at most `PART`."""
+    """The numbers of the steps of every superstep: the steps between two barriers, but at most `PART`."""
     supersteps: list[list[int]] = []
     for number, barrier in enumerate(needs_barrier(graph)):
         # A superstep ends early if its function would become too long for LLVM's passes.
@@ -116,15 +116,15 @@ def _whole_lines(marks: int) -> int:
 
 
 def marks_of(graph: Graph, threads: int) -> int:
-    """Marks that the threads of a call share; none for a single thread."""
+    """The number of marks that the threads of a call share; 0 for a single thread."""
     each = _whole_lines(len(graph.steps))
-    # Each thread's marks begin a cache line of their own: taking a share does not touch the lines of the others.
+    # The marks of each thread begin a new cache line, so that taking a share does not write the lines of others.
     return _whole_lines(len(supersteps_of(graph))) + threads * each if threads > 1 else 0
 
 
 @dataclass(frozen=True)
 class SharedDriver(Driver):
-    """The same for this process. A part has two functions, `alone` for one thread and `shared` for several."""
+    """`Driver` for this process. A part has two functions, `alone` for one thread and `shared` for several."""
 
     support: ClassVar[str] = SHARING
     arguments: ClassVar[Sequence[tuple[str, str]]] = (
@@ -183,7 +183,7 @@ class SharedDriver(Driver):
 
 
 class _Shares:
-    """Emits supersteps as one of several threads into a function."""
+    """Emits supersteps into a function, for one of several threads."""
 
     def __init__(self, driver: SharedDriver, f: Function):
         self.driver, self.f = driver, f
@@ -193,7 +193,7 @@ class _Shares:
         self.turns = Value("i32", str(SOON))
 
     def emit(self, superstep: int) -> None:
-        """Compute the own shares of a superstep, then those that no thread has begun, and wait for the rest."""
+        """Compute the thread's own shares of a superstep, then shares that no thread has begun; wait for the rest."""
         f, steps = self.f, self.driver.supersteps[superstep]
         mine, done = self._shares(self.thread), f.at(self.marks, 8 * superstep)
         total = i64(0)
@@ -220,12 +220,12 @@ class _Shares:
             f.emit(f"call void @await({done}, {target})")
 
         ended = f.let("i1", f"call i1 @ended({done}, {target}, {self.turns})")
-        # If a superstep did not end soon, some thread probably has no processor, and will be late in the next one, too.
+        # If a superstep did not end soon, some thread is probably not running, and will be late in the next one, too.
         self.turns = f.select(ended, Value("i32", str(SOON)), Value("i32", "0"))
         f.branch(f.compare("eq", ended, 0), rest)
 
     def _shares(self, thread: Value) -> Value:
-        """The marks of a thread's shares."""
+        """The address of the marks of a thread's shares."""
         first = self.f.at(self.marks, 8 * _whole_lines(len(self.driver.supersteps)))
         return self.f.at(first, self.f.mul(thread, 8 * _whole_lines(len(self.driver.graph.steps))))
 
@@ -234,14 +234,14 @@ class _Shares:
         f, tasks = self.f, self.driver.tasks(number)
 
         def taken() -> None:
-            # With fewer tasks than threads, share t is task t. The first threads have work then, as one of them calls.
+            # With fewer tasks than threads, share t is task t. So the first threads have work; thread 0 is the caller.
             few = f.compare("ult", i64(tasks), self.threads)
             begin, end = (
                 f.select(few, f.minimum(t, i64(tasks)), f.binary("udiv", f.mul(t, tasks), self.threads))
                 for t in (thread, f.add(thread, 1))
             )
             self.driver.perform(f, number, begin, end, self.bounds)
-            # release: whoever sees the count also sees what the share has written.
+            # Release order: a thread that sees the count also sees what the share has written.
             f.let("i64", f"atomicrmw add {done}, i64 1 release")
 
         def some() -> None:

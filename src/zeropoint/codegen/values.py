@@ -1,4 +1,4 @@
-"""Queries of patterns, layout and schedule about values: constants, images, default layout, computed or not."""
+"""Queries about values for patterns, layout and schedule: constants, images, default layout, computed or not."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from zeropoint.ir.stablehlo import ConvolutionOp, ReshapeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, tensor_of
 
 ISA = "native.isa"
-"""Module attribute set by `group`: the instruction set that the kernels are for."""
+"""The module attribute with the instruction set of the kernels. Set by `group`."""
 
 CHANNEL = "native.channel_dimension"
-"""Module attribute set by `group`: the channel dimension of images."""
+"""The module attribute with the channel dimension of images. Set by `group`."""
 IMAGE_CHANNELS = (IntegerAttr(1, i64), IntegerAttr(3, i64))
-"""Its values for images with channels after the batch, and at the end."""
+"""The values of `CHANNEL` for images with channels after the batch, and at the end."""
 
 
 class Values:
-    """The values of one block of a program; `has` says which are computed already."""
+    """The values of a block of a program. `has` says whether a value is computed already."""
 
     def __init__(self, program: Program, block: Block, has: Callable[[SSAValue], bool]):
         self.program = program
         self.channel = channel_dimension(program)
         self.order: dict[Operation, float] = {op: n for n, op in enumerate(block.ops)}
-        """The positions of ops in the block; an inserted op has a fraction between two numbers."""
+        """The positions of ops in the block. An inserted op has a fraction between two positions."""
         self.has = has
 
     @staticmethod
     def inside(program: Program, body: Block) -> Values:
-        """The values of a kernel's body; its arguments are computed."""
+        """The values of a kernel's body. Its arguments count as computed."""
         return Values(program, body, lambda value: isinstance(value, BlockArgument))
 
     def constant(self, value: SSAValue) -> Array | None:
-        """The array of a constant, or of one that is dequantized; None for other values."""
+        """The array of a constant or of a dequantized constant; None for other values."""
         found = constant_array(value, self.program.weights)
         return dequantized_constant(self.program, value) if found is None else found
 
@@ -55,7 +55,7 @@ class Values:
     # Default layout.
 
     def is_image(self, value: SSAValue) -> bool:
-        """Whether a value is stored with its channels innermost: rank 4, in a program with convolutions."""
+        """Whether a value is stored with channels innermost: it has rank 4, and the program has convolutions."""
         return self.channel is not None and _rank(value) == 4
 
     @property
@@ -72,7 +72,7 @@ class Values:
         return _nchw(view.strides, self.channel)
 
     def fits(self, view: View, multiple: int = 16) -> bool:
-        """Whether kernels may access 8- or 16-bit activations `multiple` bytes at a time, along channels or rows."""
+        """Whether kernels may access `multiple` bytes of 8- or 16-bit activations at once, along channels or rows."""
         channel = self.channel if len(view.shape) == 4 else None
         inner = len(view.shape) - 1 if channel is None else channel
         steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
@@ -88,20 +88,20 @@ class Values:
     def fresh(
         self, shape: tuple[int, ...], dtype: np.dtype[np.generic], multiple: int = 16, halo: Halo | None = None
     ) -> View:
-        """A new view in the arena with aligned pixels or rows; images (rank 4) have channels innermost."""
+        """A new view in the arena with aligned pixels or rows. Images (rank 4) have channels innermost."""
         if self.channel is not None and len(shape) == 4:
             pitch = -(-shape[self.channel] * dtype.itemsize // multiple) * multiple
             return image_view(shape, self.channel, pitch, dtype, halo)
         return matrix_view(shape, dtype, multiple)
 
     def destination(self, value: SSAValue) -> View:
-        """The view that a loop nest writes: the caller's array if the value is only returned, else a new one."""
+        """The view that a loop nest writes: the caller's array if the value is only returned, else a new view."""
         return self.output(value) or self.fresh(shape_of(value), element_dtype(element_of(value)))
 
     def output(self, value: SSAValue) -> View | None:
         """The caller's array, dense in the program's order, if a value is only returned; else None.
 
-        A cast between integers and a quantized type keeps them as they are, so what it makes may be returned instead.
+        A value also counts as returned if a cast of it between integers and a quantized type is returned.
         """
         uses = list(value.uses)
         while len(uses) == 1 and isinstance(cast := uses[0].operation, StorageCastOp):
@@ -111,7 +111,7 @@ class Values:
         return dense(value, Space.OUTPUT, uses[0].index)
 
     def is_only_returned(self, value: SSAValue) -> bool:
-        """Whether nothing but the caller reads a value, as it is or in another shape."""
+        """Whether only the caller reads a value, possibly in another shape."""
         user = next(iter(value.uses)).operation if value.has_one_use() else None
         shaped = user.result if isinstance(user, ReshapeOp) else value
         return self.output(shaped) is not None
@@ -135,9 +135,9 @@ def _nchw(values: tuple[int, ...], channel: int | None) -> tuple[int, int, int, 
 
 
 def channel_dimension(program: Program) -> int | None:
-    """The channel dimension of images: as recorded by `group`, else from the first convolution; or None.
+    """The channel dimension of images, as recorded by `group`, else from the first convolution; None without either.
 
-    Raises CodegenError for a recorded dimension that no image has: the text may have been edited.
+    Raises CodegenError for a recorded dimension that is not 1 or 3, because the text may have been edited.
     """
     noted = program.module.attributes.get(CHANNEL)
     if noted not in (None, *IMAGE_CHANNELS):
@@ -145,7 +145,7 @@ def channel_dimension(program: Program) -> int | None:
     if isinstance(noted, IntegerAttr):
         return noted.value.data
     if ISA in program.module.attributes:
-        return None  # grouped: it would be noted
+        return None  # a grouped program has recorded its dimension
     for op in program.entry.ops:
         if isinstance(op, ConvolutionOp) and len(shape_of(op.lhs)) == 4:
             layout = op.dimension_numbers.data
@@ -155,6 +155,6 @@ def channel_dimension(program: Program) -> int | None:
 
 
 def note_channel_dimension(program: Program, channel: int | None) -> None:
-    """Record the channel dimension of images on the module: convolutions move into kernels."""
+    """Record the channel dimension of images on the module, because convolutions are moved into kernels."""
     if channel is not None:
         program.module.attributes[CHANNEL] = IntegerAttr(channel, i64)

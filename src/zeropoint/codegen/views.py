@@ -25,7 +25,7 @@ SCALAR_TYPES: dict[np.dtype[Any], tuple[str, bool]] = {
     np.dtype(np.float32): ("float", True),
     np.dtype(np.float64): ("double", True),
 }
-"""dtype -> LLVM type of a value in a register, and whether it is signed."""
+"""The LLVM type of a value in a register, and whether it is signed, by dtype."""
 
 
 def memory_form(view: View) -> tuple[str, str]:
@@ -39,7 +39,7 @@ def memory_form(view: View) -> tuple[str, str]:
 
 
 def access_of(view: View, strides: tuple[int, ...] | None = None) -> Access:
-    """The access pattern of loops over a view, by its own strides unless others are given."""
+    """The access of loops over a view, by its own strides unless others are given."""
     type_, form = memory_form(view)
     return Access(type_, view.strides if strides is None else strides, form)
 
@@ -52,7 +52,7 @@ def copy(graph: Graph, name: str, source: View, target: View) -> None:
 
 
 def is_copy(step: Step) -> bool:
-    """Whether a step is one of `copy`."""
+    """Whether `copy` appended the step."""
     kernel = step.kernel
     return isinstance(kernel, Nest) and len(kernel.body) == 1 and kernel.body[0].what == Read(0)
 
@@ -69,7 +69,7 @@ def _call(graph: Graph, name: str, body: Scalars, sources: list[View], reads: li
 
 
 def part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int] | None = None) -> View:
-    """The elements from `starts` on, every step-th in each dimension; without padding."""
+    """A view of the elements from `starts` on, every step-th in each dimension, without padding."""
     steps = steps or (1,) * len(shape)
     offset = sum(start * stride for start, stride in zip(starts, view.strides, strict=True))
     strides = tuple(step * stride for step, stride in zip(steps, view.strides, strict=True))
@@ -77,7 +77,7 @@ def part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequenc
 
 
 def parts_of(op: ConcatenateOp, whole: View) -> list[View]:
-    """The views of the operands in the result."""
+    """The views of a concatenation's operands in its result."""
     dimension, start = int(op.dimension.value.data), 0
     views: list[View] = []
     for value in op.inputs:
@@ -89,13 +89,13 @@ def parts_of(op: ConcatenateOp, whole: View) -> list[View]:
 
 
 def reshaped(view: View, shape: Sequence[int]) -> View | None:
-    """The view under another shape; None if strides cannot express it."""
+    """The view in another shape; None if strides cannot express it."""
     if not math.prod(shape):  # no elements
         return replace(view, shape=tuple(shape), strides=(view.buffer.size,) * len(shape), halo=None)
     old = [(size, step) for size, step in zip(view.shape, view.strides, strict=True) if size != 1]
     strides: list[int] = []
     at = 0
-    rest = 1  # elements of the current group of old dimensions that are not yet assigned to new ones
+    rest = 1  # number of elements of the current group of old dimensions that are not yet assigned to new dimensions
     step = 0
     for size in shape:
         if size == 1:
@@ -107,7 +107,7 @@ def reshaped(view: View, shape: Sequence[int]) -> View | None:
             rest, step = old[at]
             at += 1
         while rest % size or rest < size:
-            # The next dimension must continue this one without a gap.
+            # The next dimension must follow this one without a gap.
             if at == len(old) or old[at][1] * old[at][0] != step:
                 return None
             rest, step = rest * old[at][0], old[at][1]
@@ -124,7 +124,7 @@ def transposed(view: View, order: Sequence[int]) -> View:
 
 
 def has_even_rows(view: View) -> bool:
-    """Whether the rows (along the last dimension) are evenly spaced."""
+    """Whether rows (along the last dimension) are evenly spaced."""
     if len(view.shape) < 2 or view.strides[-1] != view.itemsize:
         return False
     wanted = row_major(view.shape[:-1], view.strides[-2])

@@ -1,7 +1,7 @@
 """Compile programs ahead of time to an ELF object or a shared library, with a C header.
 
-The object is one LLVM module: the kernels and the driver, each optimized separately exactly as for in-process
-execution, the weights as a read-only constant, and two entry functions, which are the only exported symbols.
+The object is one LLVM module. It contains the kernels and the driver, each optimized separately as for execution in
+this process, the weights as a read-only constant, and two entry functions, which are the only exported symbols.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ SUFFIXES = (".o", ".so")
 
 @dataclass(frozen=True)
 class Library:
-    """A compiled program: an ELF object with two functions, `name`_run and `name`_run_thread, and a C header.
+    """A compiled program: an ELF object with the functions `name`_run and `name`_run_thread, and a C header.
 
-    `parts` are the bytes of the object, one after the other.
+    `parts` are consecutive parts of the object's bytes.
     """
 
     name: str
@@ -73,11 +73,11 @@ def compile_to(
     triple: str | None = None,
     progress: Progress = silent,
 ) -> list[Path]:
-    """Compile an integer program to `path`, NAME.o or libNAME.so, and NAME.h next to it. Returns the written files.
+    """Compile an integer program to `path`, NAME.o or libNAME.so, and NAME.h beside it. Returns the written files.
 
-    Several programs of one network with different shapes become one library, with `name`_1x128_run for 1x128.
+    Several programs of one network with different shapes become one library, with functions such as `name`_1x128_run.
 
-    Raises OutputError if there is no folder to write into, and what `library_of`, `write` and `instruction_set` raise.
+    Raises OutputError if the folder does not exist, and the errors of `library_of`, `write` and `instruction_set`.
     """
     _check_suffix(path)
     check_folder(path)
@@ -91,7 +91,7 @@ def compile_to(
 
 
 def library(program: Program, name: str, isa: InstructionSet, progress: Progress = silent) -> Library:
-    """Compile an integer program; `name` is the prefix of its functions.
+    """Compile an integer program. `name` is the prefix of its functions.
 
     Raises CodegenError for an op without a kernel, an element type without a C type, or a `name` that is not a C
     identifier.
@@ -100,10 +100,10 @@ def library(program: Program, name: str, isa: InstructionSet, progress: Progress
 
 
 def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, progress: Progress = silent) -> Library:
-    """Compile integer programs to one object, in which equal kernels and parameters are once.
+    """Compile integer programs to one object, in which equal kernels and parameters occur once.
 
-    The keys are the prefixes of their functions. With several programs, which must have the same C types, the header
-    also has `name`_find, which selects one by the sizes of its inputs. Raises CodegenError as `library`.
+    The keys of `programs` are the prefixes of their functions. Several programs must have the same C types. The header
+    then also has `name`_find, which selects a program by the sizes of its inputs. Raises CodegenError like `library`.
     """
     weights = ParameterBlock()
     sources: dict[str, ModuleSource] = {}
@@ -139,9 +139,9 @@ def _sizes(program: Program) -> str:
 
 
 def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
-    """Write `path`, .o or .so, and the header next to it, each atomically. Returns the written files.
+    """Write `path`, .o or .so, and the header beside it, each atomically. Returns the written files.
 
-    Raises CodegenError for another suffix, or if the linker for a shared library is missing or fails; OSError.
+    Raises CodegenError for another suffix, and if the linker for a shared library is missing or fails. Raises OSError.
     """
     _check_suffix(path)
     described = path.with_name(f"{made.name}.h")
@@ -160,7 +160,10 @@ def _check_suffix(path: Path) -> None:
 
 
 def _link(made: Library, path: Path, isa: InstructionSet, target: Path) -> None:
-    """Link the shared library that will be `path` into the file `target`, by the C compiler in `$CC`, or `cc`."""
+    """Link the object to a shared library in the file `target`, with the C compiler in `$CC`, or else `cc`.
+
+    `path` is the final name of the library.
+    """
     named = os.environ.get("CC", "")
     wanted = architecture(triple_of(isa))
     if not named and wanted != architecture(platform.machine()):
@@ -185,7 +188,7 @@ def _link(made: Library, path: Path, isa: InstructionSet, target: Path) -> None:
 
 
 def _other_booleans(f: Function, pointer: Value, size: int, invalid: Value) -> Value:
-    """Whether the arguments are `invalid`, or one of `size` booleans at the pointer is neither 0 nor 1."""
+    """Emit whether the arguments are `invalid`, or one of `size` booleans at the pointer is neither 0 nor 1."""
 
     def merge(at: Value, bits: list[Value]) -> list[Value]:
         return [f.binary("or", bits[0], f.load("i8", pointer, at))]
@@ -196,7 +199,7 @@ def _other_booleans(f: Function, pointer: Value, size: int, invalid: Value) -> V
 
 
 def _entries(name: str, arguments: Sequence[CArgument], run_name: str, trips: TripCounter | None) -> str:
-    """The two C entry functions: they check their arguments and pass them to the driver in two arrays."""
+    """The text of the two C entry functions, which check their arguments and pass them to the driver in two arrays."""
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
     f = module.function(f"{name}_run", declared, "i32")
@@ -208,7 +211,7 @@ def _entries(name: str, arguments: Sequence[CArgument], run_name: str, trips: Tr
     aligned = [(sync, ALIGNMENT), (arena, ALIGNMENT), *zip(pointers, (a.itemsize for a in arguments), strict=True)]
     several = f.compare("ne", threads, 1)
     wrong = [f.binary("and", f.compare("eq", sync, _NULL), several)]
-    # Unsigned comparison: a negative thread number becomes a large one.
+    # The comparison is unsigned, so that a negative thread number is also out of range.
     wrong += [f.compare("slt", threads, 1), f.compare("uge", thread, threads)]
     wrong += [f.compare("eq", pointer, _NULL) for pointer in (arena, *pointers)]
     for pointer, step in aligned:
@@ -234,5 +237,6 @@ def _entries(name: str, arguments: Sequence[CArgument], run_name: str, trips: Tr
 
     f.branch(f.compare("eq", invalid, 0), run)
     f.ret(f.select(invalid, constant("i32", INVALID), constant("i32", 0)))
-    functions = "\n".join(str(function) for function in module.functions)  # their callees are in the same module
+    # The functions that kernels call are in the same module.
+    functions = "\n".join(str(function) for function in module.functions)
     return f"{WEIGHTS} = external constant i8\n{functions}\n"

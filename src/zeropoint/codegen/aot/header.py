@@ -22,17 +22,17 @@ from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 SYNC_SIZE = 128
-"""Bytes shared by the threads of a call: the barrier of `zeropoint.codegen.driver`."""
+"""The size in bytes of the block that the threads of a call share: the barrier of `zeropoint.codegen.driver`."""
 INVALID = 1
-"""Return value for a null or misaligned pointer, an invalid thread number, or a boolean that is neither 0 nor 1."""
+"""The return value for a null or misaligned pointer, an invalid thread number, or a boolean that is not 0 or 1."""
 
 ENDLESS = 2
-"""Return value if the loops of a run would make more trips than the limit allows (`zeropoint.limits`)."""
+"""The return value if the loops of a run would exceed the limit of trips (`zeropoint.limits`)."""
 
 C_TYPES = {"bool": "uint8_t", "float32": "float", "float64": "double"} | {
     f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-"""NumPy dtype name -> C type."""
+"""C types by NumPy dtype name."""
 RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -46,14 +46,14 @@ RESERVED = frozenset(
         """,
     )
 )
-"""Names that parameters cannot have, in capitals: C and C++ keywords, and parameters of the entry functions."""
+"""Names that parameters cannot have, in capitals: keywords of C and C++, and other parameters of the functions."""
 
 
 @dataclass(frozen=True)
 class CArgument:
-    """An input or output in C: `name` in C, `port` in the program; `quantized` is its quantized type, if any.
+    """An input or output: `name` in C, `port` in the program.
 
-    `boolean` states that it holds bytes of 0 or 1.
+    `quantized` is its quantized type, if it has one. If `boolean`, its elements are bytes of 0 or 1.
     """
 
     port: str
@@ -72,7 +72,7 @@ class CArgument:
 
     @property
     def declaration(self) -> str:
-        """The C declaration as a function parameter."""
+        """The declaration as a parameter of a C function."""
         return f"{'' if self.output else 'const '}{self.type} *{self.name}"
 
 
@@ -90,7 +90,7 @@ def arguments_of(program: Program) -> list[CArgument]:
             dtype = element_dtype(element_of(port.type))
             if dtype.name not in C_TYPES:
                 kind = "output" if output else "input"
-                raise CodegenError(f"{kind} '{port.name}': found {port.type}, expected elements that C has a type for")
+                raise CodegenError(f"{kind} '{port.name}': found {port.type}, expected an element type that C has")
             shape = shape_of(port.type)
             quantized = _expressed(attributes, index) or (_dequantized(value) if output else _quantized(value))
             name, type_, boolean = _identifier(port.name, taken), C_TYPES[dtype.name], dtype.kind == "b"
@@ -116,7 +116,7 @@ def _dequantized(value: SSAValue) -> UniformQuantizedType | None:
 
 
 def _identifier(name: str, taken: set[str]) -> str:
-    """A unique C identifier like `name`. Macros use it in capitals, so no two may differ only in case."""
+    """A unique C identifier derived from `name`. Two may not differ only in case, because macros are in capitals."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "value"
     base = f"_{base}" if base[0].isdigit() else base
     chosen, number = base, 1
@@ -130,7 +130,7 @@ def _identifier(name: str, taken: set[str]) -> str:
 def header(
     name: str, arguments: Sequence[CArgument], arena: Arena, target: str, profile: str | None, limit: int | None = None
 ) -> str:
-    """The text of `name`.h. `arena` is the memory that a run needs, `target` describes the processor.
+    """The text of `name`.h. `arena` is the memory that a run needs, and `target` describes the processor.
 
     `limit` is the maximum number of trips of a run, if there are loops.
     """
@@ -162,9 +162,9 @@ def _refusable(argument: CArgument) -> bool:
 
 
 def selection(name: str, programs: Mapping[str, Sequence[CArgument]]) -> str:
-    """The text that selects one of several programs by the sizes of its inputs; `programs` maps prefixes to arguments.
+    """The text of the function that selects one of several programs by the sizes of its inputs.
 
-    Raises CodegenError for programs that do not have the same C types.
+    `programs` maps prefixes to arguments. Raises CodegenError for programs that do not have the same C types.
     """
     types = {tuple(argument.declaration for argument in arguments) for arguments in programs.values()}
     if len(types) > 1:
@@ -224,13 +224,13 @@ def _macros(prefix: str, values: Mapping[str, str]) -> str:
 
 
 def _float(value: float) -> str:
-    """An f32 literal that round-trips exactly."""
+    """A C literal of an f32, which round-trips exactly."""
     text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
     return f"{text}f"
 
 
 def _commented(text: str) -> str:
-    """Text made safe for use inside a C comment."""
+    """Text that is safe inside a C comment."""
     return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *")
 
 

@@ -1,6 +1,6 @@
-"""The weights of a program in its object: LLVM compiles a placeholder, which is filled in afterwards.
+"""The weights of a program in its object. LLVM compiles a placeholder, which is replaced by the weights afterwards.
 
-As text in a module, large weights would take ten times their size in memory. Nothing here copies them.
+As text in a module, large weights would take ten times their size in memory. The code here does not copy them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from zeropoint.codegen.parameters import ALIGNMENT
 
 WEIGHTS = "@zeropoint_weights"
 _EMPTY, _SECTION = b".bss.zeropoint", b".rodata.zpoint"
-"""The section of the placeholder, which has no bytes because it is `.bss` for LLVM, and its name with the weights."""
+"""The section of the placeholder, which LLVM gives no bytes because it is a `.bss`, and its name with the weights."""
 _MARK = hashlib.sha512(b"zeropoint's weights").digest()
-"""The first bytes of a placeholder that has bytes; they locate it in an object."""
+"""The first bytes of a placeholder that has bytes. They are unique, so that it is found in an object."""
 _PROGBITS, _WRITE = 1, 1
 """ELF: the type of sections that have bytes in the file, and the flag of writable ones."""
 
@@ -25,9 +25,10 @@ def _is_elf(triple: str) -> bool:
 
 
 def placeholder(size: int, triple: str) -> str:
-    """The module of the placeholder, whose alignment is that of the weights.
+    """The module of the placeholder, which has the alignment of the weights.
 
-    In ELF, it is a section without bytes in the file. WebAssembly has none, so there it is a mark and zeros.
+    In ELF, it is a section without bytes in the file. WebAssembly has no such sections, so there it is a mark followed
+    by zeros.
     """
     size = max(size, len(_MARK))
     if _is_elf(triple):
@@ -40,7 +41,7 @@ def placeholder(size: int, triple: str) -> str:
 
 
 def filled(code: bytes, weights: memoryview, triple: str) -> tuple[memoryview, ...]:
-    """The parts of an object, one after the other, with the weights instead of the placeholder."""
+    """The parts of an object, in order, with the weights instead of the placeholder."""
     if _is_elf(triple):
         return _appended(bytearray(code), weights)
     begin, whole = code.index(_MARK), memoryview(code)
@@ -48,7 +49,7 @@ def filled(code: bytes, weights: memoryview, triple: str) -> tuple[memoryview, .
 
 
 def _appended(code: bytearray, weights: memoryview) -> tuple[memoryview, ...]:
-    """Put the weights after the end of a 64-bit little-endian ELF object, and let their section begin there.
+    """Append the weights to a 64-bit little-endian ELF object, and let their section begin there.
 
     Source: ELF-64 object file format, version 1.5, sections 3 and 4.
     """

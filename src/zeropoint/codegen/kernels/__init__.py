@@ -1,1 +1,1 @@
-"""Kernels: frozen dataclasses of shapes that generate their LLVM code."""
+"""Kernels: frozen dataclasses that describe shapes and generate LLVM code for them."""

@@ -1,7 +1,7 @@
-"""Loading, computing and storing elements of operands and results with any strides.
+"""Load, compute and store elements of operands and results with any strides.
 
-An operand whose stride is its element size is loaded as a vector, one with stride 0 as a broadcast scalar, any other
-element by element.
+An operand whose stride is its element size is loaded as a vector. One with stride 0 is a broadcast scalar. Any other is
+loaded element by element.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from zeropoint.numerics.storage import half_range
 
 @dataclass(frozen=True)
 class Access:
-    """The access to an operand or to the output: LLVM type in memory, and the stride in bytes of every loop.
+    """The access to an operand or to the output: the LLVM type in memory, and the stride in bytes of every loop.
 
-    `form` is "plain", "activation" (i8 plus the instruction set's offset), "boolean" (i1 in a byte of 0 or 1), "half"
-    or "bfloat" (16 bits for an f32).
+    `form` is "plain", "activation" (i8 plus the offset of the instruction set), "boolean" (i1 as a byte of 0 or 1),
+    "half" or "bfloat" (f16 or bf16 in memory, f32 in registers).
     """
 
     type: str
@@ -57,7 +57,7 @@ class Access:
 
     @property
     def register(self) -> str:
-        """The element type after loading."""
+        """The element type in registers."""
         return _REGISTERS.get(self.form, self.type)
 
     def moved(self, f: Function, pointer: Value, loop: int, index: Value | int) -> Value:
@@ -72,7 +72,7 @@ _REGISTERS = {"boolean": "i1", "half": "float", "bfloat": "float"}
 
 
 def merged(sizes: Sequence[int], accesses: Sequence[Access], loops: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """Merge adjacent loops if the strides of all accesses permit it. Returns (size, strides) of each loop."""
+    """Merge adjacent loops if the strides of all accesses allow it. Returns (size, strides) of each loop."""
     result: list[tuple[int, tuple[int, ...]]] = []
     for d in loops:
         size, strides = sizes[d], tuple(access.strides[d] for access in accesses)
@@ -85,7 +85,7 @@ def merged(sizes: Sequence[int], accesses: Sequence[Access], loops: Sequence[int
 def arranged(
     accesses: Sequence[Access], loops: Sequence[tuple[int, tuple[int, ...]]]
 ) -> tuple[tuple[int, ...], list[Access]]:
-    """The sizes of the loops that `merged` returned, and the accesses with the strides of these loops."""
+    """The sizes of the loops that `merged` returned, and the accesses with their strides."""
     moved = [replace(access, strides=tuple(strides[n] for _, strides in loops)) for n, access in enumerate(accesses)]
     return tuple(size for size, _ in loops), moved
 
@@ -93,7 +93,7 @@ def arranged(
 def row_addresses(
     f: Function, index: Value, sizes: Sequence[int], strides: Sequence[Sequence[int]], pointers: Sequence[Value]
 ) -> list[Value]:
-    """The address of row `index` for every pointer. `index` counts through the row loops, of the given sizes."""
+    """The address of row `index` for every pointer. `index` counts through the row loops of the given sizes."""
     addresses = list(pointers)
     for loop in range(len(sizes) - 1, -1, -1):
         at = index
@@ -113,15 +113,15 @@ class Elements:
         self._tables: dict[tuple[int, int], list[Value]] = {}
 
     def keep_tables(self, body: Scalars, sources: list[Value]) -> None:
-        """Load the tables of a body into registers, for vectors of i8, if the machine has a lookup instruction."""
+        """Load the tables of a body into registers, if the machine has a lookup instruction for vectors of i8."""
         for i in body:
-            # A table of 65,536 entries, which an i16 indexes, stays in memory.
+            # A table that an i16 indexes has 65,536 entries and stays in memory.
             if isinstance(i.what, LookUp) and self.isa.look_up is not None and _of_bytes(i, body):
                 for isa in (self.isa, self.isa.narrowest):
                     self._tables[i.what.operand, isa.bytes] = parts_of(self.f, isa, sources[i.what.operand])
 
     def evaluated(self, body: Scalars, count: int, along: int, sources: list[Value], total: Value | None) -> Value:
-        """The result of `body` for `count` consecutive elements of loop `along`."""
+        """The result of `body` for `count` consecutive elements along the loop `along`."""
         values: list[Value] = []
         for i in body:
             if isinstance(i.what, Total):
@@ -140,7 +140,7 @@ class Elements:
         along: int,
         sources: list[Value],
     ) -> Value:
-        """One scalar, given the values of its arguments; no `Total` and no `Reduce`."""
+        """One scalar, given the values of its arguments. Not for `Total` and `Reduce`."""
         what = i.what
         if isinstance(what, Read):
             return self._load(what.operand, count, along, sources)
@@ -159,7 +159,7 @@ class Elements:
         return self._applied(i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def looked_up(self, i: Scalar, index: Value, tables: list[Value]) -> Value:
-        """The entry of a table, which is one of the first operands."""
+        """The entry of a table. Tables are the first operands."""
         assert isinstance(i.what, LookUp)
         return self._looked_up(index, i.what.operand, tables)
 
@@ -171,7 +171,7 @@ class Elements:
     def _dequantized(
         self, type_: str, by: Dequantize, read: Scalar, count: int, along: int, sources: list[Value]
     ) -> Value:
-        """Dequantize what is read. 8-bit activations are used directly, with an adjusted zero point."""
+        """Dequantize an element that is read. For 8-bit activations, the offset is subtracted by the zero point."""
         assert isinstance(read.what, Read)
         operand = read.what.operand
         access = self.reads[operand]
@@ -211,7 +211,7 @@ class Elements:
 
         type_ = vector(count, access.type)
         if count == 1 or all(self.reads[index.operand].strides[along] == 0 for index in gather.indices):
-            # All lanes have the same indices: read them like an ordinary operand that starts there.
+            # All lanes have the same indices, so they are read like an ordinary operand that starts there.
             value = self._loaded(lane_address(0), access.strides[along], count, access)
         else:
             value = f.joined(type_, (f.load(access.type, lane_address(lane)) for lane in range(count)))
@@ -226,11 +226,11 @@ class Elements:
         return widened(f, value, access.form) if access.form in ("half", "bfloat") else value
 
     def _turned(self, value: Value) -> Value:
-        """Convert stored i8 to 8-bit activations (with the instruction set's offset), or back."""
+        """Convert storage integers (i8) to 8-bit activations, which have the offset of the instruction set, or back."""
         return self.f.binary("xor", value, -128) if self.isa.offset else value
 
     def _applied(self, i: Scalar, operands: list[Scalar], values: list[Value]) -> Value:
-        """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
+        """Apply a scalar to values. Weighted sums of whole vectors of i8 use a form for the instruction set."""
         if isinstance(i.what, PairSum):
             return pair_sum(self.f, self.isa, i.what, values[0])
         if isinstance(i.what, Saturated):
@@ -249,7 +249,7 @@ class Elements:
         return interpolated(self.f, what, value, sources[what.operand])
 
     def _looked_up(self, value: Value, operand: int, sources: list[Value]) -> Value:
-        """Entries of a table; the index is the stored i8 or i16 minus its least value."""
+        """Entries of a table. The index is the stored i8 or i16 minus the minimum of its type."""
         f = self.f
         access = self.reads[operand]
         count = lanes(value.type)
@@ -267,7 +267,7 @@ class Elements:
         return self._register(f.joined(vector(count, access.type), entries), access)
 
     def store(self, value: Value, access: Access, along: int, pointer: Value) -> None:
-        """Store the elements of a vector, which are consecutive in loop `along`."""
+        """Store the elements of a vector, which are consecutive along the loop `along`."""
         f, count = self.f, lanes(value.type)
         if access.form == "boolean":
             value = f.cast("zext", value, vector(count, "i8"))

@@ -1,4 +1,4 @@
-"""The arithmetic of contractions: 8- or 16-bit activations times weights, requantized or dequantized; or floats."""
+"""The arithmetic of contractions: 8- or 16-bit activations times weights, requantized or dequantized, and floats."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN
 
 TileSums = Sequence[Sequence[Value]]
-"""The accumulators of every pixel of a tile."""
+"""The accumulators of each pixel of a tile."""
 ChannelGroups = Sequence[tuple[int, IntArray]]
-"""For every part of the channels, the number of vectors of a group and the channels (groups, channels of one)."""
+"""For each part of the channels, the number of vectors of a group, and the channels (groups, channels of a group)."""
 
 
 @dataclass(frozen=True)
 class TileTarget:
-    """The address of a tile's first output pixel, the step to the next in bytes, and the address of its residual."""
+    """The address of a tile's first output pixel, the bytes to the next pixel, and the address of the residual."""
 
     out: Value
     step: int
@@ -35,10 +35,10 @@ class TileTarget:
 
 @dataclass(frozen=True)
 class Residual:
-    """A value that is added to the output; its pixel (y, x) is at y * row + x * pixel, in bytes.
+    """A value that is added to the output. Its pixel (y, x) is at y * row + x * pixel, in bytes.
 
-    `total` is the weighted sum for i8, None for floats. `first` is set if the value is the sum's first operand; the
-    contraction's output is the other one.
+    `total` is the weighted sum for i8; None for floats. `first` says whether the value is the first operand of the sum;
+    the other operand is the output of the contraction.
     """
 
     row: int
@@ -57,12 +57,12 @@ class Arithmetic(Protocol):
 
     @property
     def halves(self) -> int:
-        """Number of weight vectors per step and vector of accumulators."""
+        """The number of weight vectors for each step and vector of accumulators."""
         ...
 
     @property
     def packed(self) -> int:
-        """Number of steps whose weights one vector has."""
+        """The number of steps whose weights are in one vector."""
         ...
 
     @property
@@ -76,7 +76,7 @@ class Arithmetic(Protocol):
 
     @property
     def in_order(self) -> bool:
-        """Whether the order of steps matters. If so, output elements are wide enough to store accumulators."""
+        """Whether the order of steps matters. Output elements are then wide enough to store accumulators."""
         ...
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
@@ -94,10 +94,10 @@ class Arithmetic(Protocol):
 
 @dataclass(frozen=True)
 class _IntegerSums:
-    """Products of 8-bit activations and i8 weights, accumulated in i32; parameters begin with the biases.
+    """Products of 8-bit activations and i8 weights, accumulated in i32. Parameters begin with the biases.
 
-    With `pairs`, activations and weights have 16 bits, and a step has two products instead of four. Weights whose
-    products could saturate use two `halves`.
+    With `pairs`, activations and weights have 16 bits, and a step has two products instead of four. If products could
+    saturate, weights are split into two `halves`.
     """
 
     halves: int
@@ -106,7 +106,7 @@ class _IntegerSums:
     pairs: bool = field(default=False, kw_only=True)
 
     def offset(self, isa: InstructionSet) -> int:
-        """The offset between stored activations and those that the kernel reads."""
+        """The difference between the activations that the kernel reads and storage integers."""
         return 0 if self.pairs else isa.offset
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
@@ -120,19 +120,19 @@ class _IntegerSums:
         return isa.dot(f, acc, f.bits(word, isa.i8), weight)
 
     def words(self, weights: AnyArray) -> AnyArray:
-        """Weights (steps, taps, channels) as words (steps, channels + 1) of a step's taps; the last channel is 0.
+        """Weights (steps, taps, channels) as words (steps, channels + 1) of the taps of a step. The last channel is 0.
 
         A step has four taps of i8, or two of i16.
         """
         steps, taps, channels = weights.shape
-        # A last channel of zeros is what padding (index -1) reads.
+        # Padding (index -1) reads the last channel, which has zeros.
         laid = np.zeros((steps, channels + 1, taps), np.int16 if self.pairs else np.int8)
         laid[:, :-1] = weights.transpose(0, 2, 1)
-        # As words, the taps of a step move together when channels are put in order.
+        # As a word, the taps of a step stay together when channels are reordered.
         return laid.view(np.uint32)[:, :, 0]
 
     def laid(self, words: AnyArray, channels: IntArray) -> AnyArray:
-        """Words of groups with `channels` (groups, vectors, elements) as [group][step][half][vector][element]."""
+        """The words of groups with `channels` (groups, vectors, elements), as [group][step][half][vector][element]."""
         laid = np.ascontiguousarray(words[:, channels].swapaxes(0, 1))
         if self.halves == 1:
             return laid
@@ -151,11 +151,11 @@ class _IntegerSums:
         bias: IntArray,
         own: Callable[[int, IntArray], AnyArray],
     ) -> bytes:
-        """Weights (steps, 4 or 2, channels), biases (channels,) and `own` parameters for groups of (vectors, channels).
+        """Pack weights (steps, 4 or 2, channels), biases (channels,) and `own` parameters for groups.
 
-        `bias` belongs to activations as the program has them (i8 or i16).
+        `bias` is for activations as in the program (i8 or i16).
         """
-        # The kernel reads x + 128, so 128 times the sum of the weights comes off the bias.
+        # The kernel reads x + 128, so 128 times the sum of the weights is subtracted from the bias.
         start = bias - self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
         words, parts = self.words(weights), list[bytes]()
         for count, covered in groups:
@@ -167,7 +167,7 @@ class _IntegerSums:
 
 @dataclass(frozen=True)
 class Integers(_IntegerSums):
-    """Activations times weights, accumulated in i32 and requantized; biases include zero-point corrections.
+    """Activations times weights, accumulated in i32 and requantized. Biases include zero-point corrections.
 
     Parameters are the biases (i32) and the parameters of the epilogue.
     """
@@ -212,10 +212,11 @@ class Integers(_IntegerSums):
 
 @dataclass(frozen=True)
 class Floats:
-    """f32 times f32; each multiply-add is rounded once, in order. `bounds` are a folded clamp.
+    """f32 times f32. Each multiply-add is rounded once, in order.
 
-    Parameters are the biases, which are added last and are never -0, so that a sum of -0 becomes +0. `bounds` clamp
-    after the bias, or after the residual with `bounds_last`. With `sparse`, weights of -0 are skipped for every input.
+    Parameters are the biases. They are added last, and are never -0, so that a sum of -0 becomes +0. `bounds` clamp the
+    sum after the bias is added; with `bounds_last`, after the residual is added. With `sparse`, weights of -0 are
+    skipped for every input.
     """
 
     halves = 1
@@ -232,15 +233,15 @@ class Floats:
         return count * isa.bytes
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """Zeros; the biases are added last."""
-        # The specified order of a float sum is the products first, then the bias.
+        """Zeros, because the biases are added last."""
+        # In the specified order of a float sum, the products come first, then the bias.
         return [Value(vector(isa.width, "float"), "zeroinitializer")] * count
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus one product."""
         if self.sparse:
             bits = f.bits(weight, isa.i32)
-            # The bits of -0: a masked input is 0, so NaN and infinity do not pass a skipped weight.
+            # For a weight of -0, the input is masked to 0, so that a NaN or infinity has no effect.
             word = f.binary("and", f.bits(word, isa.i32), f.cast("sext", f.compare("ne", bits, INT32_MIN), isa.i32))
         return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 
@@ -264,14 +265,14 @@ class Floats:
                 f.store(value, to.out, pixel * to.step + n * isa.bytes)
 
     def clamped(self, f: Function, isa: InstructionSet, value: Value) -> Value:
-        """Clamp to the bounds; NaN stays NaN, as in StableHLO's clamp."""
+        """Clamp to the bounds. NaN stays NaN, as in StableHLO's clamp."""
         if self.bounds is None:
             return value
         low, high = self.bounds
         return f.intrinsic("minimum", f.intrinsic("maximum", value, low), high)
 
     def pack(self, isa: InstructionSet, groups: ChannelGroups, weights: FloatArray, bias: FloatArray) -> bytes:
-        """Weights (steps, channels) f32 and biases (channels,) for groups of (vectors, channels)."""
+        """Pack weights (steps, channels) f32 and biases (channels,) for groups."""
         del isa
         parts: list[bytes] = []
         for _, covered in groups:
@@ -286,7 +287,7 @@ class Expressed(_IntegerSums):
     """Activations times weights, accumulated in i32 and dequantized to f32 with one scale per channel.
 
     Parameters are the biases (i32), which include zero-point corrections, and the scales (f32). `floats` has the clamp
-    and the residual that follow.
+    and the residual, which follow.
     """
 
     channel_bytes = 4
@@ -302,7 +303,7 @@ class Expressed(_IntegerSums):
         return 2 * count * isa.bytes
 
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
-        """float(accumulator) * scale, then as floats."""
+        """Compute float(accumulator) * scale, then clamp, add the residual and store."""
         count, type_ = len(pixels[0]), vector(isa.width, "float")
         scales = [f.load(type_, parameters, (count + n) * isa.bytes, align=isa.bytes) for n in range(count)]
         reals = [

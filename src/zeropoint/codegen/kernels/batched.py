@@ -1,4 +1,4 @@
-"""Products of two activations, batch by batch: the contraction kernel on weights that are packed at run time."""
+"""Products of two activations, batch by batch: the contraction kernel, with weights that are packed at run time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, i64, vector
 
 CHUNK = 4
-"""Channels per 16-byte vector, with the four 8-bit or two 16-bit terms of one step each."""
+"""The number of channels in a 16-byte vector. Each has the four 8-bit or two 16-bit terms of a step."""
 
 
 @dataclass(frozen=True)
 class Batched:
-    """A contraction for every index of `sizes`, with the strides of its operands and output in bytes."""
+    """A contraction for every index of `sizes`, with the strides of operands and output in bytes."""
 
     kernel: Contraction
     sizes: tuple[int, ...]
@@ -37,7 +37,7 @@ class Batched:
         self.kernel.emit(module, f"{name}_one", isa)
         f = module.kernel(name, "in", "w", "out")
         begin, end = f.arguments[3:]
-        # Tasks are counted over all batches, so that threads share them even if there is one batch.
+        # Tasks are counted over all batches, so that threads also share the tasks of a single batch.
         each = self.kernel.tasks(isa)
 
         def batch(index: Value, _: list[Value]) -> None:
@@ -56,7 +56,7 @@ class Batched:
 class Packing:
     """Packs i8 or i16 activations (terms, channels) as the weights of `kernel`, for every batch.
 
-    `row` and `column` are the strides of terms and channels in bytes; one of them is `itemsize`. `zero` is the zero
+    `row` and `column` are the strides of terms and channels in bytes. One of them is `itemsize`. `zero` is the zero
     point of the other operand. The template has the biases and parameters of every group.
     """
 
@@ -94,7 +94,7 @@ class Packing:
         for part in self.kernel.columns(isa).parts:
             for _ in range(part.count):
                 end = begin + self.kernel.group_bytes(isa, part.size)
-                # The weights are computed here; biases and parameters are known and only copied.
+                # Only the weights are computed at run time. Biases and parameters are constant and copied.
                 parts.append(packed[end - self.kernel.arithmetic.size(isa, part.size) : end])
                 begin = end
         return b"".join(parts)
@@ -120,7 +120,7 @@ class Packing:
                 block = f.at(there, f.add(f.mul(number, each), begin))
                 given = f.at(template, f.add(f.mul(number, tail), parameters))
                 first = f.add(f.mul(number, part.size * isa.width), part.first * isa.width)
-                # Groups of other parts have other sizes, and code of their own.
+                # Groups of different parts have different sizes, and therefore separate code.
                 mine = f.binary("and", f.compare("sge", number, 0), f.compare("slt", number, part.count))
                 f.branch(mine, _Group(self, isa, f, part.size).writer(here, given, block, first))
                 begin, parameters = begin + part.count * each, parameters + part.count * tail
@@ -183,7 +183,7 @@ class _Group:
         (sums,) = f.loop(0, packing.kernel.steps, 1, step, [zero], entered=True)
         biases = packing.kernel.steps * self.step
         start = f.load(narrow.i32, target, biases, align=16)
-        # sum (x - z) w = sum x w - z sum w; the kernel's x has 128 added where it is unsigned.
+        # sum (x - z) w = sum x w - z sum w. If the kernel's x is unsigned, it has 128 added.
         start = f.add(start, f.mul(sums, -(packing.zero + self.arithmetic.offset(isa))))
         f.store(start, target, biases, align=16)
 
@@ -193,7 +193,7 @@ class _Group:
         if packing.row == packing.itemsize:
             each = [f.minimum(f.add(channel, j), i64(packing.channels - 1)) for j in range(CHUNK)]
             return [f.at(source, f.mul(j, packing.column)) for j in each]
-        # Reads past the last channel stay inside its chunk, which the row's padding covers.
+        # Reads past the last channel stay inside its chunk, and so in the padding of the row.
         last = -(-packing.channels // CHUNK) * CHUNK - CHUNK
         start = f.at(source, f.mul(f.minimum(channel, i64(last)), packing.itemsize))
         return [f.at(start, t * packing.row) for t in range(4 // packing.itemsize)]

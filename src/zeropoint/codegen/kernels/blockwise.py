@@ -1,13 +1,15 @@
-"""Sums of products with weights in blocks of terms: the arithmetic around that of one scale per channel.
+"""Sums of products with weights in blocks of terms, each with a scale. The inner arithmetic has one scale per channel.
 
-The products of a block are added in i32, as any others. Then they are multiplied by the block's factors and added in
-i64. Even and odd elements of a vector are in separate vectors of i64, because processors multiply those of every second
-element (VPMULDQ):
+The products of a block are added in i32, as usual. The sum is then multiplied by the block's factors and added in i64.
+Even and odd elements of a vector are in separate vectors of i64, because the instruction (VPMULDQ) multiplies every
+second element:
 
     wide[e] += sext(acc[e]) * F[block, e]
 
-At the end, (wide >> 15) mod 2^32 are the accumulators that the inner arithmetic requantizes, with its bias. `wide`
-starts at the sum of F * correction over the blocks plus 2^14, where the corrections are those of both zero points.
+At the end, (wide >> 15) mod 2^32 are the accumulators, to which the inner arithmetic adds its bias and which it
+requantizes. `wide` starts at the sum of F * correction over the blocks, plus 2^14. The corrections are those of both
+zero points.
+
 Source: `numerics/blockwise.py`.
 """
 
@@ -31,10 +33,10 @@ from zeropoint.numerics.blockwise import FRACTION
 
 @dataclass(frozen=True)
 class Blocks:
-    """Arithmetic on `count` blocks of equally many steps each; `inner` converts the sums.
+    """Arithmetic on `count` blocks with equal numbers of steps. `inner` converts the sums.
 
-    Parameters are those of `inner`, the starts (i64, even and odd elements of each vector), and for each block the
-    factors in the same form.
+    Parameters are those of `inner`, the starts (i64, even and odd elements of each vector), and the factors of each
+    block in the same form.
     """
 
     inner: Integers | Expressed
@@ -70,17 +72,17 @@ class Blocks:
         return self.inner.step(f, isa, acc, word, weight)
 
     def wide_starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """The initial sums over the blocks of a pixel: two vectors for each of accumulators."""
+        """The initial sums over the blocks of a pixel: two vectors for each vector of accumulators."""
         return self._wide(f, isa, f.at(parameters, self.inner.size(isa, count)), count)
 
     def added(
         self, f: Function, isa: InstructionSet, wide: Sequence[Value], pixels: TileSums, parameters: Value, block: Value
     ) -> list[Value]:
-        """The sums over the blocks, with those of one more block."""
+        """The sums over the blocks, with one more block added."""
         count = len(pixels[0])
         # The factors of all blocks follow the starts.
         begin = f.add(f.mul(block, 2 * count * isa.bytes), self.inner.size(isa, count) + 2 * count * isa.bytes)
-        # The extension tells LLVM that the low 32 bits have the whole factor, so that it multiplies only those.
+        # The sign extension tells LLVM that the factor fits the low 32 bits, so that it multiplies only these.
         factors = [lower_halves(f, factor) for factor in self._wide(f, isa, f.at(parameters, begin), count)]
         results: list[Value] = []
         for sums in pixels:
@@ -98,9 +100,9 @@ class Blocks:
         sums: list[Value] = []
         for even, odd in zip(wide[::2], wide[1::2], strict=True):
             low = f.bits(f.binary("lshr", even, FRACTION), isa.i32)
-            # Shifted up instead of down, so that the result is in the upper half, where the odd element belongs.
+            # Odd elements are shifted up instead of down, so that the result is in the upper half, where it belongs.
             high = f.bits(f.binary("shl", odd, 32 - FRACTION), isa.i32)
-            # Even elements come from one vector and odd ones from the other, each in its own place.
+            # Even elements are taken from one vector and odd elements from the other, all in their places.
             order = [n if n % 2 == 0 else isa.width + n for n in range(isa.width)]
             sums.append(f.add(f.shuffle(low, high, order), biases[len(sums) % count]))
         return [sums[n : n + count] for n in range(0, len(sums), count)]
@@ -124,16 +126,17 @@ class Blocks:
         factors: IntArray,
         corrections: IntArray,
     ) -> bytes:
-        """Weights (steps, 4, channels), biases (channels,), factors and corrections (blocks, channels), for groups.
+        """Pack weights (steps, 4, channels), biases (channels,), factors and corrections (blocks, channels) for groups.
 
-        `bias` and `corrections` belong to activations as the program has them (i8).
+        `bias` and `corrections` are for activations as in the program (i8).
         """
         offset = self.inner.offset(isa)
         stored = offset * weights.reshape(self.count, -1, weights.shape[2]).sum(axis=1, dtype=np.int64)
-        # The rounding term is added once, to the sum over all blocks.
+        # The rounding term is added once to the sum over all blocks.
         start = (factors * (corrections - stored)).sum(axis=0) + (1 << (FRACTION - 1))
-        without = bias + stored.sum(axis=0)  # the inner arithmetic must not subtract what the starts include
-        pack: Callable[..., bytes] = self.inner.pack  # each has its own type of output
+        # The starts include the correction for the offset, so the inner arithmetic must not subtract it again.
+        without = bias + stored.sum(axis=0)
+        pack: Callable[..., bytes] = self.inner.pack  # each has another type of `output`
         parts: list[bytes] = []
         for count, covered in groups:
             inner = np.frombuffer(pack(isa, [(count, covered)], weights, without, output), np.uint8)
@@ -150,6 +153,6 @@ def _halves(f: Function, isa: InstructionSet, acc: Value) -> tuple[Value, Value]
 
 
 def _apart(numbers: IntArray, channels: IntArray) -> IntArray:
-    """Numbers for channels (groups, vectors, elements): of each vector the even elements, then the odd ones."""
+    """Numbers for channels (groups, vectors, elements). Each vector has its even elements first, then the odd ones."""
     laid = of_channels(numbers, channels, np.int64)
     return np.stack([laid[:, :, ::2], laid[:, :, 1::2]], axis=2)

@@ -13,7 +13,7 @@ from zeropoint.codegen.llvm.types import Value
 class Border:
     """`images` of `rows` rows, the first at the pointer, with `gap` bytes after each row except the last.
 
-    All sizes are in bytes. There are `before` bytes before the first row and `after` bytes after the last.
+    All sizes are in bytes. There are `before` bytes before the first row, and `after` bytes after the last.
     """
 
     images: int
@@ -43,7 +43,7 @@ class Border:
             first = f.at(out, f.mul(image, self.image))
             here = f.at(first, f.mul(y, self.row))
             behind = f.at(here, self.length)
-            # Rows above the image are one run of bytes with the left padding of its first row.
+            # The rows above the image and the left padding of its first row are one run of bytes.
             f.branch(f.compare("eq", y, 0), lambda: fill(f.at(first, -self.before), self.before))
             f.branch(
                 f.compare("eq", y, self.rows - 1),

@@ -1,14 +1,15 @@
-"""Convolution, matrix product and fully connected, on activations of 8 or 16 bits or floats (`Arithmetic`).
+"""Convolutions, matrix products and fully connected layers, on activations of 8 or 16 bits or floats (`Arithmetic`).
 
 One micro-kernel computes a tile of R output pixels by n vectors of output channels in registers. A step takes four
 adjacent bytes of every pixel (four 8-bit activations, two 16-bit ones or one float), broadcasts them, and multiplies
-them with n weight vectors. Steps run over the input channels of every kernel position, which are runs of adjacent bytes
+them by n weight vectors. Steps run over the input channels at every kernel position, which are runs of adjacent bytes
 in NHWC rows.
+
 Integer accumulators start at the bias. Float sums are one chain in the order of the steps, and the bias is added at the
 end (`zeropoint.numerics.products`).
 
-Weights of a group of n vectors are [step][half][vector][element], then the parameters of the arithmetic.
-What is computed is defined by the lowering of quantized contractions (`lower/contraction.py`).
+The weights of a group of n vectors are stored as [step][half][vector][element], followed by the parameters of the
+arithmetic. The lowering of quantized contractions (`lower/contraction.py`) defines the results.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.codegen.parameters import ALIGNMENT
 
 PREFETCHING_TILES = 64
-"""The maximum number of tiles of a group for prefetching the next group's weights; longer groups need no prefetch."""
+"""The maximum number of tiles of a group for which the next group's weights are prefetched. Longer ones need none."""
 LATENCY = 10
-"""Number of independent dot products needed to issue two per cycle."""
+"""The number of independent dot products that are needed to issue two per cycle."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,14 @@ class Contraction(ContractionShape):
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""
-        # The output may take the residual's place.
+        # The output may use the memory of the residual.
         rest = ["noalias w", "noalias out"] if self.arithmetic.residual is None else ["other", "noalias w", "out"]
         _Emitter(self, isa, module.kernel(name, "noalias in", *rest)).kernel()
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of pixels: the addresses of the first one's input, output and residual."""
+    """A tile of pixels: the addresses of the input, output and residual of its first pixel."""
 
     pixels: int
     source: Value
@@ -65,7 +66,7 @@ class Tile:
 
 TileWork = Callable[[Tile], None]
 Chunks = tuple[Value, Value]
-"""The range of chunks of steps: first, and one past the last."""
+"""A range of chunks of steps: the first, and one past the last."""
 
 
 class _Emitter:
@@ -81,7 +82,7 @@ class _Emitter:
         self.ahead = self.weights
 
     def _starts(self) -> list[int]:
-        """Input offset of every chunk of steps."""
+        """The input offset of every chunk of steps."""
         if self.shape.steps <= UNROLLED:
             return [0]
         return [run + 4 * g for run in self.shape.runs for g in range(0, self.shape.groups, self.chunk)]
@@ -90,7 +91,7 @@ class _Emitter:
         f, tasks, begin = self.f, 0, 0
         for part in self.shape.columns(self.isa).parts:
             tiles = self.shape.tiles(self.isa, part.size)
-            # This part's share of begin..end, counted from its first task.
+            # The range of tasks of this part, counted from its first task.
             low = f.maximum(f.add(self.begin, -tasks), i64(0))
             high = f.minimum(f.add(self.end, -tasks), i64(part.count * tiles))
             self._groups(part, tiles, begin, low, high)
@@ -99,7 +100,7 @@ class _Emitter:
         f.ret()
 
     def _groups(self, part: Part, tiles: int, begin: int, low: Value, high: Value) -> None:
-        """Tasks low to high of groups of one size, whose weights start at `begin`."""
+        """Emit the tasks `low` to `high` of groups of one size, whose weights start at `begin`."""
         f, size = self.f, self.shape.group_bytes(self.isa, part.size)
 
         def group(index: Value, _: list[Value]) -> None:
@@ -112,19 +113,19 @@ class _Emitter:
             self._tiles(part.size, weights, channel, first, last)
 
         if part.count == 1:
-            # A loop of one iteration would only hide its constants from LLVM.
+            # A loop of one iteration would only hide constants from LLVM.
             group(i64(0), [])
         else:
             f.loop(f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles)), 1, group)
 
     def _tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
-        """Tiles low to high of one group of `count` vectors, `channel` bytes into a pixel."""
+        """Emit the tiles `low` to `high` of one group of `count` vectors, which is `channel` bytes into a pixel."""
         f, shape = self.f, self.shape
         pixels = shape.pixels(self.isa, count)
         tiles = shape.tiles(self.isa, count)
         size = shape.group_bytes(self.isa, count)
-        # While a group is computed, the next one is prefetched, in equal parts by every chunk of every tile. It follows
-        # in memory; the last group is followed by the weights of the next kernel.
+        # While a group is computed, the weights of the next group are prefetched, in equal parts by every chunk of
+        # every tile. They follow in memory. The last group is followed by the weights of the next kernel.
         self.lines = -(-size // (ALIGNMENT * tiles * len(self.starts))) if tiles <= PREFETCHING_TILES else 0
 
         blocks = shape.blocks(self.isa, count)
@@ -148,7 +149,7 @@ class _Emitter:
         return every(partial(self._end, count, weights))
 
     def _at_tile(self, index: Value, count: int, weights: Value, channel: Value, pixels: Split, work: TileWork) -> None:
-        """Work on tile `index`, of either size."""
+        """Emit `work` on tile `index`, which has one of two sizes."""
         f, shape = self.f, self.shape
         size = shape.group_bytes(self.isa, count)
         self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
@@ -175,7 +176,7 @@ class _Emitter:
         if not others:
             sized(first)
         else:
-            # Both sizes are code of their own: a tile's accumulators are registers.
+            # Each size has separate code, because the accumulators of a tile are registers.
             f.branch(f.compare("slt", x, first.count), lambda: sized(first), lambda: sized(others[0]))
 
     def _tile(self, count: int, weights: Value, tile: Tile) -> None:
@@ -198,7 +199,7 @@ class _Emitter:
     # In blocks of steps with factors.
 
     def _tile_of_blocks(self, arithmetic: Blocks, count: int, weights: Value, tile: Tile) -> None:
-        """Compute a tile, whose sums of each block are added to wide ones."""
+        """Compute a tile. The sums of each block are added to wide sums."""
         f, isa, shape = self.f, self.isa, self.shape
         parameters, steps = self._parameters(weights, count), shape.groups // arithmetic.count
         each = steps if steps <= UNROLLED else divisor(steps)
@@ -220,7 +221,7 @@ class _Emitter:
         self._finished(count, weights, tile, [value for pixel in sums for value in pixel])
 
     def _tile_of_packed(self, arithmetic: PackedFloats, count: int, weights: Value, tile: Tile) -> None:
-        """Compute a tile, whose weights are dequantized word by word."""
+        """Compute a tile. Its weights are dequantized word by word."""
         f, isa, shape, packed = self.f, self.isa, self.shape, arithmetic.packed
         parameters, words = self._parameters(weights, count), shape.groups // packed // arithmetic.count
 
@@ -242,7 +243,7 @@ class _Emitter:
         self._finished(count, weights, tile, f.loop(0, arithmetic.count, 1, block, starts, entered=True))
 
     def _panels(self, arithmetic: PackedFloats, count: int, weights: Value, every: Callable[[TileWork], None]) -> None:
-        """Compute tiles from weights that are dequantized once for all of them, a panel of terms at a time."""
+        """Compute tiles from weights that are dequantized once for all tiles, panel by panel of terms."""
         f, isa, parameters = self.f, self.isa, self._parameters(weights, count)
         terms, scaled = arithmetic.panel(self.shape.steps, count * isa.bytes)
         panel = f.scratch(terms * count * isa.bytes)
@@ -252,7 +253,7 @@ class _Emitter:
             first = f.mul(index, terms)
 
             def part(number: Value, _: list[Value]) -> None:
-                # Terms that share their scales.
+                # The number of terms that share their scales.
                 start = f.add(first, f.mul(number, scaled))
                 block = f.binary("udiv", start, i64(self.shape.steps // arithmetic.count))
                 scales = arithmetic.block(f, isa, parameters, count, block)
@@ -304,7 +305,7 @@ class _Emitter:
     def _products(
         self, count: int, source: Value, offset: int, vectors: Sequence[Value], sums: Sequence[Value]
     ) -> list[Value]:
-        """The accumulators of some pixels, `count` for each, with the products of the step at an input offset."""
+        """The accumulators of some pixels, `count` for each, plus the products of the step at an input offset."""
         f, made = self.f, list(sums)
         for pixel, first in enumerate(range(0, len(sums), count)):
             word = f.broadcast(f.load("i32", source, pixel * self.shape.in_pixel + offset), self.isa.width)
@@ -343,11 +344,11 @@ class _Emitter:
     def _summed(
         self, count: int, weights: Value, tile: Tile, sums: list[Value], chunks: Chunks | None = None
     ) -> list[Value]:
-        """The accumulators after all steps or some chunks; as two chains if they are few and order does not matter."""
+        """The accumulators after all steps or some chunks. Few integers are computed in two independent chains."""
         half = tile.pixels * count
-        # Sums of floats round, so two chains would give other bits.
+        # Sums of floats are rounded, so that two chains would give other bits.
         chains = 1 if half >= LATENCY or self.shape.steps < 8 or self.shape.arithmetic.in_order else 2
-        # The bias is in the first chain; the second starts at 0.
+        # The first chain starts at the bias, the second at 0.
         zero = Value(sums[0].type, "zeroinitializer")
         sums = self._steps(count, weights, tile, sums + [zero] * ((chains - 1) * half), chunks)
         if chains == 2:
@@ -362,7 +363,7 @@ class _Emitter:
                 f.prefetch(self.ahead, line * ALIGNMENT)
             return self._chunk(size, count, source, weights, sums, offsets)
         stride = self.chunk * shape.arithmetic.halves * count * isa.bytes
-        # With one run, the offset is a product; a table would be a load more.
+        # With one run, the offset is a product, which saves a load from a table.
         table = f.module.table(self.starts) if len(shape.runs) > 1 else None
         ahead, lines = self.ahead, self.lines
 
@@ -379,11 +380,11 @@ class _Emitter:
     def _chunk(
         self, size: int, count: int, source: Value, weights: Value, sums: Sequence[Value], offsets: Sequence[int]
     ) -> list[Value]:
-        """Steps at the given input offsets, with consecutive weights. Two chains alternate."""
+        """Emit steps at the given input offsets, with consecutive weights. Two chains alternate."""
         f, isa, shape = self.f, self.isa, self.shape
         chains = [list(sums[first : first + size * count]) for first in range(0, len(sums), size * count)]
         for step, offset in enumerate(offsets):
-            # Neighbouring steps add to different registers, which hides the latency of the product.
+            # Consecutive steps add to different registers, which hides the latency of the product.
             chain = step % len(chains)
             vectors = [
                 f.load(isa.i8, weights, (step * shape.arithmetic.halves * count + n) * isa.bytes, align=isa.bytes)

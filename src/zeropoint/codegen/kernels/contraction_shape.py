@@ -1,6 +1,6 @@
 """The shape of a contraction, and how its pixels and channels are split into tiles (`contraction.py` has the code).
 
-A tile has R output pixels and n vectors of output channels, a group. Its accumulators stay in registers.
+A tile has R output pixels and a group of n vectors of output channels. Its accumulators stay in registers.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.numerics.arrays import IntArray
 
 UNROLLED = 16
-"""The maximum number of steps for a fully unrolled loop."""
+"""The maximum number of steps of a fully unrolled loop."""
 KEPT = 16 << 10
 """The maximum size in bytes of a group's weights that stay in the L1 cache beside other data."""
 STREAMED = 30
-"""Bytes per cycle from the L2 cache."""
+"""The estimated bandwidth of the L2 cache in bytes per cycle."""
 EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}
-"""Cycles for requantizing a pixel, by the number of vectors in a group."""
+"""The estimated cycles for requantizing a pixel, by the number of vectors in a group."""
 UNPACKED = 2
-"""Cycles for dequantizing a vector of packed weights."""
+"""The estimated cycles for dequantizing a vector of packed weights."""
 BLOCK = 24 << 10
-"""Bytes of weights in a block of steps."""
+"""The maximum size in bytes of the weights in a block of steps."""
 MANY = 24
-"""Pixels from which packed weights are dequantized to memory, a panel at a time, for all tiles of pixels."""
+"""The number of pixels from which packed weights are dequantized to memory, panel by panel, for all tiles of pixels."""
 
 
 @dataclass(frozen=True)
 class ContractionShape:
     """The shape of a contraction in bytes, and how it is split into tiles: everything that its code depends on.
 
-    Output pixel (y, x) is at y * out_row + x * out_pixel, and reads `4 * groups` bytes at y * in_row + x * in_pixel + r
-    for every r of `runs`, in order. `vectors` of the instruction set hold the output channels.
+    Output pixel (y, x) is at y * out_row + x * out_pixel. For every r of `runs`, in order, it reads `4 * groups` bytes
+    at y * in_row + x * in_pixel + r. The output channels are in `vectors` vectors of the instruction set.
     """
 
     rows: int
@@ -53,10 +53,10 @@ class ContractionShape:
     arithmetic: Arithmetic
 
     def flat(self) -> Self:
-        """The same contraction with all pixels in one row if rows have no gaps, and adjacent runs merged."""
+        """The same contraction with all pixels in one row, if rows have no gaps, and with adjacent runs merged."""
         rows, width, residual = self.rows, self.width, self.arithmetic.residual
         adjacent = self.in_row == width * self.in_pixel and self.out_row == width * self.out_pixel
-        # A tile then never ends at a row: fewer tiles are smaller than the registers allow.
+        # Tiles may then cross rows, so that fewer tiles are smaller than the registers allow.
         if rows > 1 and adjacent and (residual is None or residual.row == width * residual.pixel):
             rows, width = 1, rows * width
         each = self._adjacent_runs()
@@ -65,8 +65,8 @@ class ContractionShape:
         )  # fmt: skip
 
     def _adjacent_runs(self) -> int:
-        """The number of consecutive runs that can be merged into one longer run."""
-        # The longest first: fewer runs need fewer entries in the table of starts.
+        """The maximum number of consecutive runs that can be merged into one run."""
+        # Fewer runs need fewer entries in the table of starts.
         for each in range(len(self.runs), 1, -1):
             starts = [self.runs[n - n % each] + 4 * self.groups * (n % each) for n in range(len(self.runs))]
             if len(self.runs) % each == 0 and starts == list(self.runs):
@@ -75,25 +75,25 @@ class ContractionShape:
 
     @property
     def steps(self) -> int:
-        """Steps of four input bytes."""
+        """The number of steps, of four input bytes each."""
         return len(self.runs) * self.groups
 
     def columns(self, isa: InstructionSet) -> Split:
-        """Split output vectors into groups of at most four, by the size that costs least; larger ones win ties."""
+        """Split output vectors into groups of up to four. The group size has the lowest cost; ties take the largest."""
         return min(
             (greedy(self.vectors, most) for most in range(GROUP, 0, -1)), key=lambda split: self._cost(isa, split)
         )
 
     def _cost(self, isa: InstructionSet, columns: Split) -> float:
-        """Estimated cycles per row: products or loads at two per cycle, or weights streamed from beyond L1."""
+        """The estimated cycles per row: products or loads at two per cycle, or weights streamed from the L2 cache."""
         total, unpacked = 0.0, UNPACKED if self.arithmetic.packed > 1 and not self.paneled else 0
         for part in columns.parts:
-            # Bytes of one step of the group.
+            # The bytes of weights of one step of the group.
             weights = part.size * isa.bytes / self.arithmetic.packed
             # Weights that stay in L1 cost no bandwidth from L2.
             streamed = weights / STREAMED if weights * self.steps > KEPT else 0
             for tile in self.pixels(isa, part.size).parts:
-                # Whichever of products, loads and bandwidth takes longest hides the others.
+                # Products, loads and streaming overlap, so the longest of them counts.
                 step = max(tile.size * part.size / 2, (tile.size + part.size) / 2, streamed)
                 step += unpacked * part.size
                 total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
@@ -101,13 +101,14 @@ class ContractionShape:
 
     @property
     def paneled(self) -> bool:
-        """Whether packed weights are dequantized to memory in panels, between which the output holds accumulators."""
+        """Whether packed weights are dequantized to memory in panels. The output holds accumulators between panels."""
         return self.arithmetic.packed > 1 and len(self.runs) == 1 and self.rows * self.width >= MANY
 
     def blocks(self, isa: InstructionSet, count: int) -> int:
-        """Number of blocks of steps, so that a block's weights stay in L1; accumulators are kept in the output.
+        """The number of blocks of steps, such that the weights of a block stay in L1. 1 for short sums.
 
-        Longer sums and more pixels would otherwise reload weights from outer caches more often. 1 for short sums.
+        Between blocks, the output holds the accumulators. Without blocks, every tile of a long sum would reload its
+        weights from outer caches.
         """
         chunks = self.chunks()
         weights = self.weight_bytes(isa, count)
@@ -118,7 +119,7 @@ class ContractionShape:
             or self.tiles(isa, count) < 4
         ):
             return 1
-        # The least number of equal blocks that are small enough.
+        # The smallest number of equal blocks that are small enough.
         return next(n for n in range(-(-weights // BLOCK), chunks + 1) if chunks % n == 0)
 
     def is_blocked(self, isa: InstructionSet) -> bool:
@@ -126,23 +127,23 @@ class ContractionShape:
         return self.paneled or any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
 
     def chunks(self) -> int:
-        """Number of iterations of the loop over steps."""
-        # A chunk does not cross a run: its size divides the groups of one.
+        """The number of iterations of the loop over steps."""
+        # A chunk does not cross runs: its size divides the number of groups in a run.
         return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
-        """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""
-        # Registers hold the tile's accumulators, a step's `count` weight vectors and one broadcast input; of packed
-        # weights, also the words and the scales.
+        """Split the pixels of a row into tiles for groups of `count` vectors, whose accumulators fit the registers."""
+        # Registers hold the accumulators of the tile, the `count` weight vectors of a step and one broadcast input.
+        # With packed weights, they also hold the words and the scales.
         held = 3 * count if self.arithmetic.packed > 1 and not self.paneled else count
         return balanced(self.width, max(1, min(14, (isa.registers - held - 1) // count)))
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
-        """Tiles of one group of `count` vectors."""
+        """The number of tiles of one group of `count` vectors."""
         return self.rows * self.pixels(isa, count).count
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Number of tiles of all groups."""
+        """The number of tiles of all groups."""
         return sum(part.count * self.tiles(isa, part.size) for part in self.columns(isa).parts)
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:
@@ -154,9 +155,9 @@ class ContractionShape:
         return self.steps // self.arithmetic.packed * self.arithmetic.halves * count * isa.bytes
 
     def groups_of(self, isa: InstructionSet, channels: int) -> Iterator[tuple[int, IntArray]]:
-        """For every part, the vectors of a group and the channels (groups, channels of one) in order; -1 is padding."""
+        """For every part, the vectors of a group and the channels (groups, channels of a group). -1 is padding."""
         for part in self.columns(isa).parts:
             first, size = part.first * isa.width, part.size * isa.width
             covered = np.arange(first, first + part.count * size).reshape(part.count, size)
-            # The last vector may have fewer channels; its padding computes zeros that are not stored.
+            # The last vector may have fewer channels. Its padding computes zeros, which are not stored.
             yield part.size, np.where(covered < channels, covered, -1)

@@ -20,14 +20,14 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
 PART = 256
-"""The maximum number of calls in one function: LLVM's time grows faster than a function's length."""
+"""The maximum number of calls in one function. LLVM's time grows faster than the length of a function."""
 
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A kernel on `arguments`: the number of a pointer of the loop or branch, and an offset in bytes.
+    """A call of a kernel. Each argument is the number of a pointer of the loop or branch, and an offset in bytes.
 
-    `number` counts its step from the loop's or branch's own.
+    `number` is the distance of its step from the step of the loop or branch.
     """
 
     kernel: EmittedKernel
@@ -43,14 +43,14 @@ class Control:
     regions: tuple[tuple[KernelCall, ...], ...]
 
     def kernels(self) -> Iterator[EmittedKernel]:
-        """The kernels that it calls, and those that they call."""
+        """The kernels that it calls, and the kernels that these call."""
         for call in (call for region in self.regions for call in region):
             yield call.kernel
             if isinstance(call.kernel, Control):
                 yield from call.kernel.kernels()
 
     def tasks(self, isa: InstructionSet) -> int:
-        """One task: trips depend on each other."""
+        """One, because trips depend on each other."""
         return 1
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -69,13 +69,13 @@ class Control:
         f.ret()
 
     def control(self, f: Function, pointers: Sequence[Value], run: Callable[[int], None]) -> None:
-        """Emit what decides which regions run."""
+        """Emit the code that decides which regions run."""
         raise NotImplementedError
 
     def _region(
         self, module: Module, name: str, declared: list[tuple[str, str]], number: int, isa: InstructionSet
     ) -> list[str]:
-        """Define functions that make the calls of a region, in parts. Returns their names."""
+        """Define functions that make the calls of a region, in parts, and return their names."""
         names: list[str] = []
         calls = self.regions[number]
         for first in range(0, len(calls), PART):
@@ -92,8 +92,8 @@ class Control:
 class Loop(Control):
     """Runs region 1 as long as region 0 writes true to pointer `decision`.
 
-    Pointer `trips` has two i64: the trips of all loops in the run, and the `number` of the first loop, from 1 on, that
-    would make more than `limit`. This one ends then.
+    Pointer `trips` has two i64: the trips of all loops in the run, and the number of the first loop (from 1) that would
+    exceed `limit`. `number` is the number of this loop. It ends if it would exceed the limit.
     """
 
     decision: int
@@ -129,9 +129,10 @@ class Loop(Control):
 
 @dataclass(frozen=True)
 class Branches(Control):
-    """Runs the region whose number the i32 `selector` has, else the last one; for a boolean, the first one if true.
+    """Runs one region, selected by `selector`, which is the number of a pointer and an offset.
 
-    `selector` is the number of a pointer and an offset.
+    An i32 is the number of the region; if it is out of range, the last region runs. For a boolean, the first region
+    runs if it is true, else the second.
     """
 
     selector: tuple[int, int]

@@ -1,14 +1,15 @@
 """Depthwise convolution on the four-way dot product.
 
 The 8-bit values of four input rows of one column are interleaved, so that every 32-bit element holds four taps of one
-channel. A block of four vectors of V channels takes at most 16 in-lane unpack operations; one dot product then adds
-four taps of V channels. A column is interleaved once for all output columns that read it. Two output rows share the
-input rows if these need no more groups of four; the weights of the second row are shifted down by one.
+channel. This takes at most 16 in-lane unpack operations for a block of four vectors of V channels. One dot product then
+adds four taps of V channels. A column is interleaved once for all output columns that read it. Two output rows share
+input rows if they need no more groups of four than one. The weights of the second row are then shifted down by the
+stride.
 
-In-lane unpacking and packing are inverse, so channels come out in order (`channel_order` of four vectors).
+In-lane packing is the inverse of in-lane unpacking, so channels come out in order (`channel_order` of four vectors).
 
-Parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and the
-parameters of the epilogue. A block begins at a multiple of the vectors that it is read by.
+The parameters of a block are weights [output row][kernel column][group of four rows][vector][channel][4], biases, and
+the parameters of the epilogue. A block begins at a multiple of the size of the vectors that read it.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
 AHEAD = 1 << 17
-"""The maximum number of bytes to prefetch of the next kernel's weights."""
+"""The maximum number of bytes of the next kernel's weights to prefetch."""
 SMALL_IMAGE = 28 * 28
 NEAR = 3 << 18
-"""Bytes of input and output that fit the L2 cache."""
+"""The size in bytes of input and output that fits the L2 cache."""
 
 
 @dataclass(frozen=True)
 class ChannelBlock:
-    """`count` blocks of channels, from channel `first` on, for one width of vectors."""
+    """`count` blocks of channels, starting at channel `first`, for one width of vectors."""
 
     isa: InstructionSet
     first: int
     count: int
     channels: int
-    """Channels of one block: 4 V, or fewer with several pixels (`depthwise_lanes`)."""
+    """The number of channels of a block: 4 V, or fewer if vectors hold several pixels (`depthwise_lanes`)."""
     before: int
-    """Number of preceding blocks."""
+    """The number of preceding blocks."""
     begin: int
-    """Offset of its parameters, a multiple of its vector size."""
+    """The offset of the parameters, a multiple of the vector size."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +57,24 @@ class Depthwise(DepthwiseShape):
 
     @property
     def by_block(self) -> bool:
-        """Whether to process all rows of one block of channels in turn: half of its reads then hit L1.
+        """Whether to process all rows of a block of channels before the next block, so that half of its reads hit L1.
 
-        Not for images that do not fit L2: they should be read only once.
+        False for images that do not fit L2, because they should be read only once.
         """
         return self.rows * (self.strides[0] * self.in_row + self.out_row) <= NEAR
 
     def blocks(self, isa: InstructionSet) -> list[ChannelBlock]:
-        """Split the channels into blocks: whole vectors first, then narrower ones for the rest."""
+        """Split the channels into blocks: blocks of whole vectors first, then of narrower vectors for the rest."""
         blocks: list[ChannelBlock] = []
         first = before = begin = 0
         narrow: InstructionSet | None = isa
         while first < self.channels and narrow is not None:
             count = (self.channels - first) // narrow.bytes
             if count:
-                # Channels that do not fill a wide vector share it with those of the next pixels.
+                # Channels that do not fill a wide vector share it with the channels of the next pixels.
                 lanes = narrow is not isa and fits(self, isa, narrow.bytes)
                 chosen = isa if lanes else narrow
-                # A block of wide vectors may follow one of narrow ones, whose size need not be a multiple of the wide.
+                # A block of wide vectors may follow a block of narrow ones, whose size may not be a multiple of theirs.
                 begin += -begin % chosen.bytes
                 blocks.append(ChannelBlock(chosen, first, count, narrow.bytes, before, begin))
                 first, before = first + count * narrow.bytes, before + count
@@ -91,7 +92,7 @@ class Depthwise(DepthwiseShape):
         return self.passes * sum(block.count for block in self.blocks(isa))
 
     def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Requantization) -> bytes:
-        """Weights (kernel rows, kernel columns, channels) i8 and biases (channels,), as the kernel reads them."""
+        """Pack weights (kernel rows, kernel columns, channels) i8 and biases (channels,) as the kernel reads them."""
         channels = weights.shape[2]
         start = bias - isa.offset * weights.sum((0, 1), dtype=np.int64) + self.epilogue.rounding(output.multiplier)
         taps, packed = self._taps(weights), bytearray()
@@ -107,7 +108,7 @@ class Depthwise(DepthwiseShape):
         return bytes(packed)
 
     def _taps(self, weights: AnyArray) -> AnyArray:
-        """Weights to (channels + 1, output row, kernel column, group of rows, half, tap); the last channel is 0."""
+        """The weights as (channels + 1, output row, kernel column, group of rows, half, tap). The last channel is 0."""
         rows, columns, channels = weights.shape
         taps = np.zeros((channels + 1, self.paired, columns, 4 * self.groups), np.int8)
         for row in range(self.paired):
@@ -115,14 +116,14 @@ class Depthwise(DepthwiseShape):
             taps[:-1, row, :, first : first + rows] = weights.transpose(2, 1, 0)
         # Four rows of a column are the four taps of a dot product.
         laid = taps.reshape(channels + 1, self.paired, columns, self.groups, 4)
-        # The halves of a weight add up to it, and two of their products cannot saturate 16 bits.
+        # A weight is the sum of its halves, and the sum of two products with halves fits 16 bits.
         halves = [laid] if self.halves == 1 else [laid >> 1, laid - (laid >> 1)]
         return np.stack(halves, axis=4)
 
     def prefetched(self) -> int:
-        """Cache lines of the next kernel's weights, which follow these parameters, to prefetch per iteration.
+        """How many cache lines of the next kernel's weights, which follow in memory, to prefetch per iteration.
 
-        Only for small images, whose kernels are short and have many weights.
+        0 except for small images, whose kernels are short and have many weights.
         """
         rounds = self.passes * max(1, self.width // 2) * -(-self.channels // 64)
         return -(-AHEAD // (ALIGNMENT * rounds)) if self.rows * self.width <= SMALL_IMAGE else 0
@@ -141,11 +142,11 @@ class Depthwise(DepthwiseShape):
             inner = self.passes if self.by_block else total
             outer, rest = f.divided(index, inner)
             row, which = (rest, outer) if self.by_block else (outer, rest)
-            # The last pair of an odd number of rows starts one row earlier and computes that row again.
+            # With an odd number of rows, the last pair starts one row earlier and computes that row again.
             y = f.minimum(f.mul(row, self.paired), i64(self.rows - self.paired))
             here = f.at(source, f.mul(y, self.strides[0] * self.in_row))
             there = f.at(out, f.mul(y, self.out_row))
-            # The next kernel's parameters follow in memory, and each task prefetches its part of them.
+            # The parameters of the next kernel follow in memory. Each task prefetches a part of them.
             following = f.at(f.at(parameters, size), f.mul(index, ahead))
 
             def chosen(rest: list[ChannelBlock]) -> None:
@@ -168,7 +169,7 @@ class Depthwise(DepthwiseShape):
     def _row(
         self, f: Function, block: ChannelBlock, number: Value, pointers: tuple[Value, ...], scratch: Value, ahead: Value
     ) -> None:
-        """Block `number` of its kind: pointers are a row's input, all parameters, a row's output."""
+        """Emit block `number` of its kind. Pointers are the input of a row, all parameters, and the output of a row."""
         channel = f.add(f.mul(number, block.channels), block.first)
         own = f.add(f.mul(number, self.block_bytes(block.isa)), block.begin)
         source, parameters, out = (f.at(p, o) for p, o in zip(pointers, (channel, own, channel), strict=True))
@@ -178,7 +179,7 @@ class Depthwise(DepthwiseShape):
             _Row(self, block.isa, f, parameters, scratch, ahead).emit(source, out)
 
     def _scratch(self, block: ChannelBlock) -> int:
-        """Bytes of interleaved columns that a block keeps."""
+        """The size in bytes of the interleaved columns that a block keeps."""
         if block.channels < block.isa.bytes:
             return buffer_size(self, block.channels)
         return ring_slots(self) * self.groups * GROUP * block.isa.bytes
@@ -187,8 +188,8 @@ class Depthwise(DepthwiseShape):
 class _Row:
     """Emits the loop over x of one block of channels, for one or two output rows.
 
-    Interleaved columns go to a ring buffer on the stack, which stays in L1. Output columns are computed two at a time
-    and vector by vector, so that a weight in a register serves two columns, and a column two rows.
+    Interleaved columns are stored in a ring buffer on the stack, which stays in L1. Two output columns are computed at
+    once, vector by vector, so that a weight in a register is used for two columns, and a column for two rows.
     """
 
     def __init__(
@@ -201,10 +202,10 @@ class _Row:
         self.slot_bytes = shape.groups * GROUP * isa.bytes
 
     def emit(self, source: Value, out: Value) -> None:
-        """All columns."""
+        """Emit all columns."""
         f, shape = self.f, self.shape
         stride = shape.strides[1]
-        # The first output finds the columns that it would share with one before it.
+        # The columns that the first output would share with a previous one are interleaved first.
         for x in range(max(shape.kernel[1] - stride, 0)):
             self._fill(source, i64(x))
         pairs = shape.width // 2
@@ -220,7 +221,7 @@ class _Row:
         self._outputs(source, out, f.mul(index, 2), 2)
 
     def _outputs(self, source: Value, out: Value, first: Value, count: int) -> None:
-        """Output columns `first` and, where count is 2, the next; their new input columns are interleaved before."""
+        """Emit `count` (1 or 2) output columns from `first` on. Their new input columns are interleaved first."""
         f, shape = self.f, self.shape
         stride, width = shape.strides[1], shape.kernel[1]
         base = f.mul(first, stride)
@@ -251,13 +252,13 @@ class _Row:
         return f.at(self.ring, f.mul(f.binary("and", x, i64(self.slots - 1)), self.slot_bytes))
 
     def _fill(self, source: Value, x: Value) -> None:
-        """Interleave column x of the input rows of this pass, by fours, into the ring buffer."""
+        """Interleave column x of the input rows of this pass, in groups of four, into the ring buffer."""
         f, shape = self.f, self.shape
         here = f.at(source, f.mul(x, shape.in_pixel))
         rows = shape.input_rows
         loaded = [f.load(self.block_type, here, y * shape.in_row) for y in range(rows)]
         zero = Value(self.block_type, "zeroinitializer")
-        # The weights of these rows are 0 too, but registers may hold anything.
+        # The last group is filled up with zeros. Its weights are 0 as well.
         loaded += [zero] * (4 * shape.groups - rows)
         slot = self._slot(x)
         for g in range(shape.groups):
@@ -266,6 +267,6 @@ class _Row:
 
 
 def ring_slots(shape: Depthwise) -> int:
-    """Columns that two outputs read, rounded up to a power of two."""
-    # A power of two, so that the slot is a mask of x instead of a remainder.
+    """The number of columns that two outputs read, rounded up to a power of two."""
+    # With a power of two, the slot of a column is a mask of x and not a remainder.
     return 1 << (shape.strides[1] + shape.kernel[1] - 1).bit_length()

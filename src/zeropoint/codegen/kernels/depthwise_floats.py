@@ -1,6 +1,6 @@
-"""Depthwise convolution of floats: a vector of channels at a time, the taps of an output in order, then the bias.
+"""Depthwise convolution of floats, vector by vector of channels: the taps of an output in order, then the bias.
 
-Parameters are, for every vector of channels, the weights of all taps and the bias.
+The parameters of each vector of channels are the weights of all taps and the bias.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.numerics.arrays import FloatArray
 
 TILE = 4
-"""Output columns that share the input they have in common."""
+"""The number of output columns that are computed at once and share the input that they have in common."""
 NEAR = 16 << 10
-"""Bytes of input that stay in the L1 cache while all channels of a chunk are computed."""
+"""The size in bytes of input that stays in the L1 cache while all channels of a chunk are computed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class FloatDepthwise(WindowShape):
 
     @property
     def chunk(self) -> int:
-        """Adjacent output columns of a task. The last chunk of a row may compute some of the one before it again."""
+        """The number of adjacent output columns of a task. The last chunk of a row may overlap the previous one."""
         column = max(1, self.kernel[0] * self.strides[1] * self.in_pixel)  # 0: one element repeated
         return min(self.width, max(TILE, NEAR // column // TILE * TILE))
 
@@ -48,11 +48,11 @@ class FloatDepthwise(WindowShape):
         return -(-self.width // self.chunk)
 
     def pack(self, isa: InstructionSet, weights: FloatArray, bias: FloatArray) -> bytes:
-        """Weights (kernel rows, kernel columns, channels) and biases (channels,), as the kernel reads them."""
+        """Pack weights (kernel rows, kernel columns, channels) and biases (channels,) as the kernel reads them."""
         rows, columns, channels = weights.shape
         laid = np.zeros((rows * columns + 1, self.channels), np.float32)
         laid[:-1, :channels] = weights.reshape(-1, channels)
-        # A bias of -0 becomes +0, so that a sum of -0 plus the bias is +0 as specified.
+        # A bias of -0 becomes +0, so that a sum of -0 plus the bias is +0, as specified.
         laid[-1, :channels] = bias + np.float32(0)
         return laid.reshape(rows * columns + 1, -1, isa.width).transpose(1, 0, 2).tobytes()
 
@@ -64,7 +64,7 @@ class FloatDepthwise(WindowShape):
 
         def task(index: Value, _: list[Value]) -> None:
             y, number = f.divided(index, self.chunks)
-            # The last chunk starts earlier, and computes some columns again, with the same bits.
+            # The last chunk may start earlier. It then computes some columns again, with the same bits.
             x = f.minimum(f.mul(number, self.chunk), i64(self.width - self.chunk))
             here = f.at(source, f.mul(y, self.strides[0] * self.in_row))
             here = f.at(here, f.mul(x, self.strides[1] * self.in_pixel))
@@ -94,7 +94,7 @@ class FloatDepthwise(WindowShape):
     def _outputs(
         self, f: Function, isa: InstructionSet, source: Value, parameters: Value, out: Value, count: int
     ) -> None:
-        """`count` output columns of one vector of channels."""
+        """Emit `count` output columns of one vector of channels."""
         type_ = vector(isa.width, "float")
         rows, columns = self.kernel
         bias = f.load(type_, parameters, rows * columns * isa.bytes, align=isa.bytes)
@@ -105,7 +105,7 @@ class FloatDepthwise(WindowShape):
                 weight = f.load(type_, parameters, (ky * columns + kx) * isa.bytes, align=isa.bytes)
                 for x in range(count):
                     offset = ky * self.in_row + kx * self.in_pixel + x * self.strides[1] * self.in_pixel
-                    # Neighbouring outputs share columns of input: each is loaded once.
+                    # Neighbouring outputs share columns of input, each of which is loaded once.
                     if offset not in loaded:
                         loaded[offset] = f.load(type_, source, offset)
                     sums[x] = self.arithmetic.step(f, isa, sums[x], loaded[offset], weight)

@@ -1,8 +1,8 @@
 """Depthwise convolution with so few channels that a vector holds several pixels.
 
-Interleaved columns of a whole row go to a buffer on the stack, pixel after pixel, so that a load at any pixel gives a
-vector of that pixel and the following ones. With a stride in x, pixels with equal remainder are stored together,
-because adjacent outputs read these by one tap.
+The interleaved columns of a whole row are stored in a buffer on the stack, pixel by pixel, so that a load at any pixel
+gives a vector of this pixel and the following ones. With a stride in x, pixels whose indices have equal remainders are
+stored together, because these are the pixels that adjacent outputs read by one tap.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.codegen.parameters import ALIGNMENT
 
 BUFFER = 16 << 10
-"""The maximum size in bytes of a row's columns that stay in L1 next to other data."""
+"""The maximum size in bytes of the columns of a row that stay in L1 beside other data."""
 
 
 def buffer_size(shape: DepthwiseShape, channels: int) -> int:
@@ -28,19 +28,19 @@ def buffer_size(shape: DepthwiseShape, channels: int) -> int:
 
 
 def fits(shape: DepthwiseShape, isa: InstructionSet, channels: int) -> bool:
-    """Whether a row has at least a vector of pixels, and its columns stay in L1."""
-    # A narrower row does not fill a vector with pixels.
+    """Whether a row has pixels for at least one vector, and its columns stay in L1."""
+    # The pixels of a narrower row do not fill a vector.
     return shape.width >= isa.bytes // channels and buffer_size(shape, channels) <= BUFFER
 
 
 def _classes(shape: DepthwiseShape) -> int:
-    """Remainders of a pixel's index by the stride under which some tap reads."""
-    # Columns with a remainder beyond the kernel's width are never read.
+    """The remainders, by the stride, of the indices of pixels that a tap reads."""
+    # Columns with a remainder beyond the width of the kernel are never read.
     return min(shape.strides[1], shape.kernel[1])
 
 
 def _plane(shape: DepthwiseShape, channels: int) -> int:
-    """Bytes of the pixels of one remainder."""
+    """The size in bytes of the pixels of one remainder."""
     pixels = shape.width + (shape.kernel[1] - 1) // shape.strides[1]
     return -(-pixels * channels // ALIGNMENT) * ALIGNMENT
 
@@ -57,7 +57,7 @@ class LaneRow:
         self.plane = _plane(shape, channels)
 
     def emit(self, source: Value, out: Value) -> None:
-        """All columns, all outputs."""
+        """Emit all columns, then all outputs."""
         f, shape, stride = self.f, self.shape, self.shape.strides[1]
         for kept in range(_classes(shape)):
             here = f.at(source, kept * shape.in_pixel)
@@ -67,14 +67,14 @@ class LaneRow:
         self._tiles(shape.width, together, lambda x: self._outputs(out, x, together))
 
     def _tiles(self, count: int, together: int, work: Callable[[Value], None]) -> None:
-        """`work` at the first pixel of every tile; the last tile ends with the row and recomputes some pixels."""
+        """Emit `work` at the first pixel of every tile. The last tile ends with the row and recomputes some pixels."""
         size = together * self.pixels
         last = count - size
         f = self.f
         f.loop(0, count, size, lambda x, _: work(f.minimum(x, i64(last)) if count % size else x), entered=True)
 
     def _fill(self, source: Value, kept: int, first: Value) -> None:
-        """Interleave a vector of pixels from `first` on, of those with remainder `kept`."""
+        """Interleave a vector of the pixels with remainder `kept`, from `first` on."""
         f, shape = self.f, self.shape
         here = f.at(source, f.mul(first, shape.strides[1] * shape.in_pixel))
         rows = [self._pixels(here, y * shape.in_row) for y in range(shape.input_rows)]
@@ -93,7 +93,7 @@ class LaneRow:
         return f.concatenated(read)
 
     def _outputs(self, out: Value, first: Value, together: int) -> None:
-        """Requantized sums of the pixels of `together` vectors from `first` on."""
+        """The requantized sums of the pixels of `together` vectors, from `first` on."""
         f, shape = self.f, self.shape
         sums = self._sums(f.at(self.buffer, f.mul(first, self.channels)), together)
         there = f.at(out, f.mul(first, shape.out_pixel))

@@ -1,4 +1,4 @@
-"""The shape of a depthwise convolution on the four-way dot product, shared by both row emitters."""
+"""The shape of a depthwise convolution on the four-way dot product, which both row emitters use."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Taps = Callable[[int, int, int], list[Value]]
 class WindowShape:
     """The windows of a depthwise convolution in bytes, for any arithmetic: everything that its code depends on.
 
-    `channels` is a multiple of 16. Output (y, x) is at y * out_row + x * out_pixel and reads its window from
-    y * stride_y * in_row + x * stride_x * in_pixel on, whose rows and pixels are in_row and in_pixel apart.
+    `channels` is a multiple of 16. Output (y, x) is at y * out_row + x * out_pixel. Its window begins at
+    y * stride_y * in_row + x * stride_x * in_pixel, and has rows `in_row` and pixels `in_pixel` apart.
     """
 
     rows: int
@@ -35,12 +35,12 @@ class WindowShape:
 
     @property
     def is_flat(self) -> bool:
-        """Whether rows, in groups of four, leave more products with zero than columns in groups of four would."""
+        """Whether groups of four rows have more zero products than groups of four columns would have."""
         rows, columns = self.kernel
         return -(-rows // 4) * columns > -(-columns // 4) * rows
 
     def turned(self) -> WindowShape:
-        """The same with rows for columns."""
+        """The shape with rows and columns exchanged."""
         return WindowShape(
             self.width,
             self.rows,
@@ -63,7 +63,7 @@ class DepthwiseShape(WindowShape):
 
     @property
     def paired(self) -> int:
-        """Output rows that share interleaved columns: 2 if that needs no more groups of input rows than 1, else 1."""
+        """How many output rows share interleaved columns: 2 if they need as many groups of input rows as 1, else 1."""
         taller = self.kernel[0] + self.strides[0]
         return 2 if self.rows > 1 and -(-taller // 4) == -(-self.kernel[0] // 4) else 1
 
@@ -79,7 +79,7 @@ class DepthwiseShape(WindowShape):
 
     @property
     def passes(self) -> int:
-        """Number of passes over the rows; with an odd number of rows, the last pass recomputes one."""
+        """The number of passes over the rows. With an odd number of rows, the last pass recomputes one."""
         return -(-self.rows // self.paired)
 
     def weight_offset(self, isa: InstructionSet, row: int, kx: int, g: int, half: int, q: int) -> int:
@@ -89,7 +89,7 @@ class DepthwiseShape(WindowShape):
     def summed(
         self, f: Function, isa: InstructionSet, parameters: Value, count: int, taps: Taps
     ) -> dict[tuple[int, int, int], Value]:
-        """Accumulators by (output row, column, vector), interleaved, because a single chain of dot products is slow.
+        """The accumulators of (output row, column, vector). Their chains of dot products alternate to hide latency.
 
         `taps` loads the taps of `count` columns.
         """
@@ -105,5 +105,5 @@ class DepthwiseShape(WindowShape):
         return sums
 
     def bias_offset(self, isa: InstructionSet, q: int) -> int:
-        """Offset of a vector of biases; q = 4 gives the end of the biases."""
+        """The offset of vector `q` of the biases; q = 4 gives the end of the biases."""
         return self.weight_offset(isa, self.paired, 0, 0, 0, q)

@@ -1,11 +1,11 @@
 """Float activations times weights of 2, 4 or 8 bits: the arithmetic of `Floats`, with weights packed in memory.
 
-A word of 32 bits has the weights of one channel for adjacent terms, the first in the low bits. A vector of words
-has those of as many channels as a vector of floats. Weights are dequantized in registers, once for a tile's pixels:
+A word of 32 bits has the weights of one channel for adjacent terms, the first term in the low bits. A vector of words
+has as many channels as a vector of floats. Weights are dequantized in registers, once for all pixels of a tile:
 
-    weight = f32(word << left >> right) [- f32(point)] * scale
+    weight = (f32(word << left >> right) [- f32(point)]) * scale
 
-The difference is exact and the product is rounded once, as in `uniform_dequantize`; the sums are those of floats.
+The difference is exact and the product is rounded once, as in `uniform_dequantize`. Sums are those of floats.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from zeropoint.codegen.llvm.types import Value, constant, vector
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 
 WORD = 32
-"""Bits of a word of packed weights."""
+"""The width in bits of a word of packed weights."""
 PANEL = 16 << 10
-"""Bytes of dequantized weights that stay in the L1 cache beside the tiles."""
+"""The size in bytes of dequantized weights that stay in the L1 cache beside the tiles."""
 
 
 @dataclass(frozen=True)
 class PackedFloats:
-    """Arithmetic on `count` blocks of equally many terms, whose weights have `bits`; `floats` does the rest.
+    """Arithmetic on `count` blocks with equal numbers of terms, whose weights have `bits` bits. The rest is `floats`.
 
-    Parameters are those of `floats`, then the scales of each block, and with `points` its zero points (both f32).
+    Parameters are those of `floats`, then the scales of each block and, with `points`, its zero points (both f32).
     """
 
     floats: Floats
@@ -44,7 +44,7 @@ class PackedFloats:
 
     @property
     def packed(self) -> int:
-        """Terms in a word."""
+        """The number of terms in a word."""
         return WORD // self.bits
 
     @property
@@ -60,7 +60,7 @@ class PackedFloats:
         return (2 if self.points else 1) * count * isa.bytes
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """Zeros; the biases are added last."""
+        """Zeros, because the biases are added last."""
         return self.floats.starts(f, isa, parameters, count)
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
@@ -83,7 +83,7 @@ class PackedFloats:
         return [(s, f.load(type_, here, (count + n) * isa.bytes, align=isa.bytes)) for n, s in enumerate(scales)]
 
     def panel(self, terms: int, vector_bytes: int) -> tuple[int, int]:
-        """The terms of a panel, of `vector_bytes` each, out of `terms`; and how many of these share their scales."""
+        """The numbers of terms in a panel, of `vector_bytes` each, and of terms in it that share their scales."""
         each, most = terms // self.count, max(PANEL // vector_bytes, self.packed)
         if each <= most:
             return each * max(n for n in range(1, most // each + 1) if self.count % n == 0), each
@@ -109,7 +109,7 @@ class PackedFloats:
         scales: FloatArray,
         points: IntArray,
     ) -> bytes:
-        """Stored weights (terms, channels), biases (channels,), scales and points (blocks, channels), for groups."""
+        """Pack weights (terms, channels), biases (channels,), scales and points (blocks, channels) for groups."""
         del isa
         words = self._words(stored)
         pairs = zip(scales, points, strict=True)
@@ -123,7 +123,7 @@ class PackedFloats:
         return b"".join(parts)
 
     def _words(self, stored: IntArray) -> AnyArray:
-        """Words (terms / packed, channels) u32; channel -1, which is padding, reads any."""
+        """The words (terms / packed, channels), u32. Channel -1, which is padding, reads any channel."""
         terms, channels = stored.shape
         parts = (stored & ((1 << self.bits) - 1)).astype(np.uint32).reshape(-1, self.packed, channels)
         shifts = (np.arange(self.packed, dtype=np.uint32) * np.uint32(self.bits))[:, None]

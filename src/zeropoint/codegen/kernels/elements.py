@@ -1,8 +1,9 @@
 """The computation of a loop nest for one element: a list of scalars, each computed from earlier ones by its `what`.
 
-`Elementwise` is the StableHLO op of that name, or one of two others: `plus_product`, a b + c in f32 or f64, a step of a
-sum of products; `multiply_high`, the upper half of a product of two i32 (`high_products.py`).
-The others have a class each. Unary float functions except sqrt, floor, ... are computed in f64 and rounded once.
+`Elementwise` is the StableHLO op of that name, or one of two other ops. `plus_product` is a b + c in f32 or f64, a step
+of a sum of products. `multiply_high` is the upper half of a product of two i32 (`high_products.py`). Other kinds of
+scalars have a class each. Unary float functions, except for sqrt, floor and the like, are computed in f64 and rounded
+once.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Total:
-    """The result of a nest's reduction; inside the reduction's body, the running total."""
+    """The result of a nest's reduction. Inside the body of the reduction, the running total."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ class Reduce:
 
 @dataclass(frozen=True)
 class PairSum:
-    """Sums of pairs of adjacent i16, or of their squares: "sum", "high" (without the lowest bits) or "all"
-    (`pair_sums.py`)."""
+    """Sums of pairs of adjacent i16 ("sum") or of their squares ("all", or "high" without the lowest bits).
+
+    See `pair_sums.py`.
+    """
 
     part: str
 
@@ -82,12 +85,12 @@ class Saturated:
 
 @dataclass(frozen=True)
 class Raised:
-    """x << s of i32, s from 0 to 32 (`words.py`)."""
+    """x << s of i32, for s from 0 to 32 (`words.py`)."""
 
 
 @dataclass(frozen=True)
 class Compare:
-    """A comparison: `eq`, `ne`, `ge`, `gt`, `le` or `lt`. `total` selects the total order of floats."""
+    """A comparison `eq`, `ne`, `ge`, `gt`, `le` or `lt`. `total` selects the total order of floats."""
 
     direction: str
     total: bool = False
@@ -95,7 +98,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Narrow:
-    """An f32 or f64 rounded to the format `half` or `bfloat`, held as f32."""
+    """An f32 or f64 rounded to the format `half` or `bfloat`, as f32."""
 
     form: str
 
@@ -109,7 +112,7 @@ class LookUp:
 
 @dataclass(frozen=True)
 class Interpolate:
-    """A function of an i16: linear interpolation in an operand of 2^(16 - shift) + 1 entries of `size` bytes."""
+    """A function of an i16, by linear interpolation in an operand of 2^(16 - shift) + 1 entries of `size` bytes."""
 
     operand: int
     shift: int
@@ -118,7 +121,7 @@ class Interpolate:
 
 @dataclass(frozen=True)
 class Index:
-    """An index read from an operand, its greatest value, and its stride in bytes."""
+    """An index that is read from an operand, its maximum, and its stride in bytes."""
 
     operand: int
     most: int
@@ -127,20 +130,20 @@ class Index:
 
 @dataclass(frozen=True)
 class Gather:
-    """An element of an operand at indices read at run time."""
+    """An element of an operand at indices that are read at run time."""
 
     operand: int
     indices: tuple[Index, ...]
 
     @property
     def operands(self) -> tuple[int, ...]:
-        """All operands that it reads."""
+        """All operands that are read."""
         return (self.operand, *(index.operand for index in self.indices))
 
 
 @dataclass(frozen=True)
 class Requantize:
-    """Requantizes an accumulator. Arguments: accumulator, multiplier, shift (no shift for float32-rne and exact)."""
+    """Requantizes an accumulator. The arguments are accumulator, multiplier and shift (no shift for floats)."""
 
     behaviour: RequantizeBehaviour
     zero_point: int
@@ -156,7 +159,7 @@ What = (
 
 @dataclass(frozen=True)
 class Scalar:
-    """One scalar value; `type` is its LLVM type, `signed` whether it is a signed integer."""
+    """A scalar value. `type` is its LLVM type, and `signed` says whether it is a signed integer."""
 
     what: What
     type: str
@@ -165,12 +168,12 @@ class Scalar:
 
     @property
     def name(self) -> str:
-        """The name of an elementwise op, "" for anything else."""
+        """The name of an elementwise op; "" for other kinds."""
         return self.what.name if isinstance(self.what, Elementwise) else ""
 
 
 Scalars = tuple[Scalar, ...]
-"""Scalars in order; the last one is the result."""
+"""Scalars in order. The last one is the result."""
 
 
 def _sign(f: Function, x: Value) -> Value:
@@ -194,10 +197,10 @@ UNARY_FLOATS: dict[str, Callable[[Function, Value], Value]] = {
     "sign": _sign,
     "sqrt": lambda f, x: f.intrinsic("sqrt", x),
 }
-"""Unary float functions that are single operations: exact or rounded once."""
+"""Unary float functions that are single operations, which are exact or rounded once."""
 
 BINARY_IN_DOUBLE = {**DOUBLE_BINARY, "remainder": float_remainder}
-"""Binary float functions that are evaluated in f64."""
+"""Binary float functions that are computed in f64."""
 
 UNARY = frozenset((*UNARY_FLOATS, *IN_DOUBLE, *UNARY_INTEGERS))
 BINARY = frozenset((*_INTEGER, *_FLOAT, *BINARY_IN_DOUBLE, *BINARY_INTEGERS, "maximum", "minimum"))
@@ -206,7 +209,7 @@ FLOAT_ONLY = frozenset((*UNARY_FLOATS, *IN_DOUBLE, "atan2")) - {*UNARY_INTEGERS}
 
 
 def width_inside(scalar: Scalar) -> int:
-    """The number of bits of the widest type used to compute a scalar."""
+    """The width in bits of the widest type that is used to compute a scalar."""
     if scalar.type in FLOATS:
         if scalar.name in IN_FLOAT and scalar.type == "float":
             return WIDTHS["float"]
@@ -224,7 +227,7 @@ def width_inside(scalar: Scalar) -> int:
 
 @dataclass(frozen=True)
 class Region:
-    """A body with its own arguments; some of its scalars are the results."""
+    """A body with arguments of its own. Some of its scalars are the results."""
 
     body: Scalars
     results: tuple[int, ...]
@@ -232,7 +235,7 @@ class Region:
     def computed(
         self, f: Function, arguments: Sequence[Value], look_up: Callable[[Scalar, Value], Value] | None = None
     ) -> list[Value]:
-        """The results for the given arguments, vectors of the same length. `look_up` reads the entries of tables."""
+        """The results for some arguments, which are vectors of the same length. `look_up` reads entries of tables."""
         count = lanes(arguments[0].type)
         values: list[Value] = []
         for i in self.body:
@@ -278,7 +281,7 @@ def _of_floats(f: Function, scalar: Scalar, values: Sequence[Value]) -> Value:
     if op in IN_FLOAT and element(values[0].type) == "float":
         return IN_FLOAT[op](f, *values)
     if op in IN_DOUBLE or op in BINARY_IN_DOUBLE:
-        # In f64 and rounded once: nearly always the correctly rounded f32, and the same bits on every machine.
+        # Computed in f64 and rounded once: nearly always the correctly rounded f32, and the same bits on all machines.
         wide = [converted(f, value, "double", signed=True) for value in values]
         result = IN_DOUBLE[op](f, *wide) if op in IN_DOUBLE else BINARY_IN_DOUBLE[op](f, *wide)
         return converted(f, result, scalar.type, signed=True)
@@ -288,7 +291,7 @@ def _of_floats(f: Function, scalar: Scalar, values: Sequence[Value]) -> Value:
 
 
 def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) -> Value:
-    """maximum or minimum. For floats as in IEEE 754-2019: NaN in either operand gives NaN, and -0 is below +0."""
+    """maximum or minimum. For floats as in IEEE 754-2019: NaN in either operand gives NaN, and -0 is less than +0."""
     if element(left.type) in FLOATS:
         # llvm.maximum, not llvm.maxnum: maxnum returns the other operand for NaN, and either zero for -0 and +0.
         return f.intrinsic(f"{name}imum", left, right)
@@ -304,7 +307,7 @@ def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequenc
     assert isinstance(i.what, Compare)
     direction, total, of = i.what.direction, i.what.total, operands[0]
     if of.type in FLOATS and not total:
-        # Ordered comparisons are false for NaN. `ne` alone must be true for it, as the negation of `eq`.
+        # Ordered comparisons are false for NaN. Only `ne` must be true, because it is the negation of `eq`.
         return f.compare("une" if direction == "ne" else "o" + direction, *values)
     values = [_total_order(f, value) for value in values] if total else values
     sign = "s" if total or (of.signed and of.type != "i1") else "u"
@@ -312,17 +315,17 @@ def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequenc
 
 
 def _total_order(f: Function, x: Value) -> Value:
-    """Map floats to integers in the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN."""
+    """Map floats to integers that have the order -NaN, -inf, ..., -0, +0, ..., +inf, +NaN."""
     bits = f.bits(x, like(x, f"i{WIDTHS[element(x.type)]}"))
     negative = f.compare("slt", bits, 0)
-    # Negative floats descend as their bits ascend; flipping all bits but the sign turns their order around.
+    # Negative floats decrease as their bits increase, so all bits but the sign are flipped.
     turned = f.binary("xor", bits, (1 << WIDTHS[element(x.type)] - 1) - 1)
     return f.select(negative, turned, bits)
 
 
 def _clamp(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     low, x, high = values
-    # StableHLO's order: min(max(x, low), high). With low > high it is `high`, and LLVM's own clamp idioms would differ.
+    # StableHLO defines min(max(x, low), high). If low > high, this is `high`, in which LLVM's clamp idioms differ.
     raised = _extreme(f, "max", i.signed, x, low)
     return _extreme(f, "min", i.signed, raised, high)
 
@@ -350,7 +353,7 @@ def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Se
         term = f.mul(f.add(converted(f, x, "i32", signed=True), -z), factor)
         total = term if total is None else f.binary("add", total, term)
     assert total is not None
-    # For N = 0 this adds 0: there is nothing to round.
+    # For N = 0 this adds 0, because nothing is rounded.
     total = f.add(total, 1 << by.shift >> 1)
     shifted = f.add(f.binary("ashr", total, by.shift), by.zero_point)
     return converted(f, f.clamp(shifted, by.storage_min, by.storage_max), i.type, signed=True)
@@ -362,7 +365,7 @@ def _quotient(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequen
         f.add(converted(f, value, "i32", signed=True), -zero)
         for value, zero in zip(values, i.what.zero_points, strict=True)
     ]
-    # |q - z| is at most the whole range of the storage. The bound decides whether the quotient may be computed in f32.
+    # |q - z| is at most the range of the storage. These bounds decide whether the quotient may be computed in f64.
     first, second = ((1 << WIDTHS[operand.type]) - 1 for operand in operands)
     found = f.add(rounded_quotient(f, i.what, centred[0], centred[1], (first, second)), i.what.zero_point)
     return converted(f, f.clamp(found, i.what.storage_min, i.what.storage_max), i.type, signed=True)

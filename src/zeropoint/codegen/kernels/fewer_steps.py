@@ -1,13 +1,13 @@
-"""Integer scalars of rows in forms with fewer instructions per element and the same bits, as in layer normalization.
+"""Rewrite integer scalars of rows to forms with fewer instructions per element and the same bits.
 
     (x - m) k - r          =  x k - (m k + r)                               modulo 2^32
     x i32(1 << s)          =  x << s, and 0 for s above 31                  modulo 2^32
     i16(clamp(a, x, b))    =  clamp(a, saturated(x), b)                     for a and b in i16
 
-m, k, r and s are numbers of the row. The first is true of integers, so also of their lowest 32 bits. In the second, a
-shift is one instruction, a product of 32 bits two on Intel's processors. In the third, a vector has twice as many
-elements when the bounds apply, and saturating to i16 is a part of narrowing on x86. Conversions to the same type are
-left out.
+m, k, r and s are numbers of the row, as in layer normalization. The first identity holds for integers, and so for their
+lowest 32 bits. In the second, a shift is one instruction, and a product of 32 bits is two on Intel's processors. In the
+third, a vector has twice as many elements when it is clamped, and saturation to i16 is part of narrowing on x86.
+Conversions to the same type are removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _with_forms(body: Scalars, wide: Sequence[bool], *, raises: bool) -> Scalars
         number = made.difference(n, body, wide) if i.name == "subtract" else None
         if i.name == "convert":
             number = made.narrowed(n, body)
-            # The last one is the result, and stays the last one.
+            # The last scalar is the result, so it must stay the last.
             if number is None and n < len(body) - 1 and _is_idle(i, body[i.arguments[0]]):
                 number = made.numbers[i.arguments[0]]
         made.numbers.append(made.append(made.moved(i)) if number is None else number)
@@ -49,7 +49,7 @@ def _with_forms(body: Scalars, wide: Sequence[bool], *, raises: bool) -> Scalars
 
 
 def _is_idle(convert: Scalar, of: Scalar) -> bool:
-    """Whether a conversion is to the type of its operand."""
+    """Whether a conversion keeps the type of its operand."""
     return (convert.type, convert.signed) == (of.type, of.signed)
 
 
@@ -58,9 +58,9 @@ def _constant(i: Scalar) -> float | None:
 
 
 class _Made:
-    """A body in the making; `numbers` has the new number of each scalar of the old one.
+    """A body under construction. `numbers` has the new number of each scalar of the old body.
 
-    `raises` says whether an instruction shifts i32 by a number of the row.
+    `raises` says whether the machine has an instruction that shifts each i32 by its own amount.
     """
 
     def __init__(self, raises: bool) -> None:
@@ -76,12 +76,12 @@ class _Made:
         return replace(i, arguments=tuple(self.numbers[n] for n in i.arguments))
 
     def difference(self, n: int, body: Scalars, wide: Sequence[bool]) -> int | None:
-        """(x - m) k - r by its second form; None for anything else."""
+        """The other form of (x - m) k - r; None for other scalars."""
         i = body[n]
         product, r = i.arguments
         if i.type != "i32" or body[product].name != "multiply" or wide[r] or not wide[product]:
             return None
-        # A product may have its factors in either order.
+        # The factors of a product may be in either order.
         inner, k = sorted(body[product].arguments, key=lambda factor: not wide[factor])
         if wide[k] or body[inner].name != "subtract":
             return None
@@ -95,12 +95,12 @@ class _Made:
         return self.append(replace(i, arguments=(scaled, moved)))
 
     def product(self, times: Scalar, x: int, k: int, body: Scalars) -> int:
-        """x k of i32 by its second form if it has one."""
+        """The product x k of i32, as a shift if k is a power of two that the row computes."""
         power = body[body[k].arguments[0]] if body[k].name == "convert" else body[k]
         is_power = (power.name, power.type) == ("shift_left", "i64") and _constant(body[power.arguments[0]]) == 1
         if not self._raises or not is_power:
             return self.append(replace(times, arguments=(self.numbers[x], self.numbers[k])))
-        # As shifts count, without a sign: from 32 on, all are the same.
+        # Shift amounts are unsigned. All amounts from 32 on give 0, so they are clamped to 32.
         of = self.numbers[power.arguments[1]]
         for what, others in ((Elementwise("convert"), ()), (Elementwise("minimum"), (32,))):
             ends = [self.append(Scalar(Number(end), "i64", signed=False)) for end in others]
@@ -109,7 +109,7 @@ class _Made:
         return self.append(replace(times, what=Raised(), arguments=(self.numbers[x], amount)))
 
     def narrowed(self, n: int, body: Scalars) -> int | None:
-        """A clamped i32 that becomes an i16 by its third form; None for anything else."""
+        """The other form of a clamped i32 that is converted to i16; None for other scalars."""
         i = body[n]
         clamp = body[i.arguments[0]]
         if (i.type, clamp.type, clamp.name, i.signed, clamp.signed) != ("i16", "i32", "clamp", True, True):

@@ -1,8 +1,9 @@
 """Reductions whose body is not one associative op, or that reduce several operands together.
 
-Elements are combined in the interpreter's order. A window goes from left to right, starting with the initial values.
-`reduce` combines neighbours, level by level, with an odd last one carried over, and the initial values from the left at
-the end. This works like carries in a binary counter: `waiting` has a slot for every power of two.
+Elements are combined in the order of the interpreter. A window is combined from left to right, starting with the
+initial values. `reduce` combines neighbours, level by level. An odd last element moves to the next level, and the
+initial values are combined last, from the left. This works like the carries of a binary counter: `waiting` has a slot
+for every power of two.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ Visit = Callable[[list[Value], list[Value]], list[Value]]
 
 @dataclass(frozen=True)
 class Fold(OuterLoops):
-    """`sizes` are the loops of the results, then the `inner` ones that are reduced, in order.
+    """A reduction. `sizes` are the loops of the results, then the `inner` loops that are reduced, in order.
 
-    Operands are the values, then their initial values (with strides of 0), the tables of the body, then the results.
+    Operands are the values, their initial values (with strides of 0), the tables of the body, and the results.
     """
 
     sizes: tuple[int, ...]
@@ -41,7 +42,7 @@ class Fold(OuterLoops):
     left_to_right: bool
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Number of elements of a result."""
+        """The number of elements of a result."""
         return math.prod(self.outer)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -75,7 +76,7 @@ class Fold(OuterLoops):
             elements.store(value, access, 0, address)
 
     def _each(self, f: Function, addresses: list[Value], carried: list[Value], visit: Visit) -> list[Value]:
-        """Visit the reduced elements in order. `visit` maps their addresses and the carried values to new ones."""
+        """Visit the reduced elements in order. `visit` maps their addresses and the carried values to new values."""
 
         def loops(loop: int, addresses: list[Value], carried: list[Value]) -> list[Value]:
             if loop == len(self.sizes):
@@ -98,7 +99,7 @@ class Fold(OuterLoops):
         self, f: Function, addresses: list[Value], starts: list[Value], leaf: LoadElements, combined: CombineVectors
     ) -> list[Value]:
         number = math.prod(self.sizes[len(self.outer) :])
-        # One partial result per level of the tree: level n holds that of 2^n neighbours.
+        # One partial result for each level of the tree. Level n holds that of 2^n neighbours.
         waiting = [f.scratch(8 * max(1, number.bit_length())) for _ in self.reads]
         types = [vector(1, access.register) for access in self.reads]
 
@@ -107,7 +108,7 @@ class Fold(OuterLoops):
             return [f.load(type_, f.at(address, offset)) for type_, address in zip(types, waiting, strict=True)]
 
         def visit(addresses: list[Value], done: list[Value]) -> list[Value]:
-            # The number of complete levels is the number of trailing ones of the count of elements before.
+            # The number of complete levels is the number of trailing ones in the count of previous elements.
             rest = f.binary("xor", done[0], Value("i64", "-1"))
             levels = f.call("i64", "llvm.cttz.i64", rest, Value("i1", "false"))
             total = f.loop(0, levels, 1, lambda level, carried: combined(at(level), carried), leaf(addresses))
@@ -118,7 +119,7 @@ class Fold(OuterLoops):
         self._each(f, addresses, [Value("i64", "0")], visit)
         total: list[Value] = []
         for level in range(number.bit_length()):
-            # The levels that still wait are the set bits of the number of elements.
+            # The levels that hold a partial result are the set bits of the number of elements.
             if number >> level & 1:
                 total = combined(at(level), total) if total else at(level)
         return combined(starts, total) if total else starts

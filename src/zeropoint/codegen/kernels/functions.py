@@ -1,6 +1,6 @@
 """Elementary functions in LLVM: the steps of `zeropoint.numerics.elementary` on vectors, without library calls.
 
-The interpreter runs the same steps on arrays, so results are bit-identical. By default, LLVM neither fuses
+The interpreter runs the same steps on arrays, so that results are equal bit for bit. By default, LLVM neither fuses
 multiplications with additions nor reorders float operations.
 """
 
@@ -95,7 +95,7 @@ class VectorSteps:
         return self.f.bits(n, like(n, "float" if element(n.type) == "i32" else "double"))
 
     def to_integers(self, x: Value) -> Value:
-        # Few machines can convert directly to 64-bit integers.
+        # Few machines have a direct conversion to 64-bit integers.
         short = self.f.cast("fptosi", x, like(x, "i32"))
         return short if element(x.type) == "float" else self.f.cast("sext", short, like(x, "i64"))
 
@@ -105,7 +105,7 @@ class VectorSteps:
     def of_short(self, n: Value) -> Value:
         if element(n.type) == "i32":
             return self.to_floats(n)
-        # Few machines convert 64-bit integers to doubles in vectors; exponents fit 32 bits.
+        # Few machines convert vectors of 64-bit integers to f64. Exponents fit 32 bits.
         return self.f.cast("sitofp", self.f.cast("trunc", n, like(n, "i32")), like(n, "double"))
 
     def upper_product(self, a: Value, b: Value) -> Value:
@@ -137,16 +137,16 @@ def _on_vectors(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Callab
 
 
 FLOAT_FUNCTIONS = _on_vectors(IN_FLOAT)
-"""Functions of f32 that are computed in f32, by StableHLO or CHLO name: function(f, operand)."""
+"""The functions of f32 that are computed in f32, as function(f, operand), by StableHLO or CHLO name."""
 
 DOUBLE_FUNCTIONS = _on_vectors(IN_DOUBLE)
-"""Functions of f64."""
+"""The functions of f64, in the same form."""
 
 DOUBLE_BINARY = _on_vectors(BINARY)
-"""Functions of two f64."""
+"""The functions of two f64."""
 
 
 def power_of_two(f: Function, n: Value) -> Value:
-    """2^n as double, for i64 n in -1022..1023."""
+    """2^n as f64, for i64 n in -1022..1023."""
     bits = f.binary("shl", f.add(n, 1023), 52)
     return f.bits(bits, like(n, "double"))

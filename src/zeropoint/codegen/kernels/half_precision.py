@@ -1,8 +1,8 @@
-"""f16 and bf16: in memory 16 bits, in registers the f32 of the same value, rounded to the format after every op.
+"""f16 and bf16. They have 16 bits in memory. In registers they are f32, rounded to the format after every op.
 
 A sum, difference, product, quotient or root that is rounded to f32 and then to such a format is rounded correctly,
-because 24 bits are at least twice the format's precision plus two. Not every machine has conversion instructions, and
-LLVM would call a library on the others; so conversions are arithmetic on the bits.
+because 24 bits are at least twice the precision of the format plus two. Conversions are arithmetic on the bits, because
+on machines without instructions for them, LLVM would call a library.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, element, like
 
 HALF_FORMS: dict[np.dtype[Any], str] = {np.dtype(np.float16): "half", np.dtype(ml_dtypes.bfloat16): "bfloat"}
-"""Forms of the formats, by dtype."""
+"""The form (`Access`) of each format, by dtype."""
 
 
 def _magnitude(f: Function, x: Value) -> Value:
-    """The bits of |x| of f32."""
+    """The bits of |x|, for f32."""
     return f.bits(f.intrinsic("fabs", x), like(x, "i32"))
 
 
 def _to_even(f: Function, bits: Value, dropped: int) -> Value:
-    """Round away the last `dropped` bits, ties to even."""
+    """Round to a multiple of 2^dropped, ties to even."""
     last = f.binary("and", f.binary("lshr", bits, dropped), 1)
-    # Half minus one, plus the last kept bit: a tie carries only into an odd number.
+    # Adding half minus one plus the last kept bit makes a tie carry only if that bit is 1, that is, odd.
     raised = f.add(f.binary("add", bits, last), (1 << dropped - 1) - 1)
     return f.binary("and", raised, -1 << dropped)
 
 
 def _to_odd(f: Function, x: Value) -> Value:
-    """f64 to f32, rounded to odd: truncated, with the last bit set if inexact. Rounding again is then correct."""
+    """f64 to f32, rounded to odd: truncated, with the last bit set if inexact. A second rounding is then correct."""
     near = f.cast("fptrunc", x, like(x, "float"))
     back = f.cast("fpext", near, x.type)
     beyond = f.compare("ogt", f.intrinsic("fabs", back), f.intrinsic("fabs", x))
     bits = f.bits(near, like(x, "i32"))
     below = f.binary("add", bits, f.cast("sext", beyond, bits.type))
-    # Rounding to odd keeps a sticky bit, so that the second rounding gives what one rounding would.
+    # Rounding to odd keeps a sticky bit, so that the second rounding gives the result of a single rounding.
     odd = f.cast("zext", f.compare("one", back, x), bits.type)
     return f.bits(f.binary("or", below, odd), near.type)
 
@@ -53,15 +53,15 @@ def narrowed(f: Function, x: Value, form: str) -> Value:
         rounded = f.bits(_to_even(f, bits, 16), x.type)
     else:
         rounded = f.bits(_to_even(f, bits, 13), x.type)
-        # The greatest f16.
+        # Above the largest f16, the result is infinity.
         beyond = f.compare("ogt", rounded, 65504.0)
         rounded = f.select(beyond, constant(x.type, float("inf")), rounded)
-        # Below 2^-14 numbers are multiples of 2^-24, which is the last bit of 1/2.
+        # Below 2^-14, numbers are multiples of 2^-24, which is the last bit of an f32 near 1/2.
         half, magnitude = constant(x.type, 0.5), f.bits(bits, x.type)
         small = f.binary("fsub", f.binary("fadd", magnitude, half), half)
         rounded = f.select(f.compare("olt", magnitude, 2.0**-14), small, rounded)
     signed = f.intrinsic("copysign", rounded, x)
-    # Adding to the bits of a NaN could make an infinity of it.
+    # Adding to the bits of a NaN could turn it into an infinity.
     return f.select(f.compare("uno", x, x), x, signed)
 
 

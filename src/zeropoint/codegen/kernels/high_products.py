@@ -1,8 +1,8 @@
 """The upper halves of products of 32-bit integers, as in integer layer normalization: (i64(a) * i64(b)) >> 32.
 
-x86 multiplies the 32-bit numbers in the even places of a vector to 64 bits. If products are written in the order of
-elements, LLVM widens, narrows and moves every vector, which takes twice as many instructions. So even and odd elements
-are multiplied apart, and every upper half stays where it is. AArch64 has instructions for the order of elements.
+x86 multiplies the 32-bit numbers in the even elements of a vector to 64 bits. For products in the order of elements,
+LLVM widens, narrows and moves every vector, which takes twice as many instructions. So even and odd elements are
+multiplied separately, and every upper half stays in its place. AArch64 has instructions for the order of elements.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 
 
 def has_form(isa: InstructionSet) -> bool:
-    """Whether `multiply_high` takes fewer instructions than the product in 64 bits."""
+    """Whether `multiply_high` takes fewer instructions than a product in 64 bits."""
     return isa.triple.startswith("x86_64")
 
 
 def with_high_products(body: Scalars) -> Scalars:
-    """A body whose upper halves of products are `multiply_high`; scalars that nothing reads any more are left out."""
+    """A body in which upper halves of products are `multiply_high`. Scalars that become unused are removed."""
     return needed(tuple(_high_product(i, body) or i for i in body))
 
 
@@ -46,7 +46,7 @@ def _is_signed_word(i: Scalar) -> bool:
 
 
 def needed(body: Scalars) -> Scalars:
-    """The scalars that the last one needs."""
+    """The scalars that are needed for the last one."""
     wanted = {len(body) - 1}
     for n in reversed(range(len(body))):
         if n in wanted:

@@ -1,7 +1,7 @@
-"""Division, powers, shifts and counts of bits, on vectors of integers; the remainder of floats, which is exact too.
+"""Division, powers, shifts and bit counts on vectors of integers, and the exact remainder of floats.
 
-If the specification leaves a result open, it is the interpreter's: division by 0 gives 0, the remainder by 0 is 0, and
-the least number divided by -1 is itself.
+Where StableHLO leaves a result open, kernels give the interpreter's: division by 0 and the remainder by 0 are 0, and
+the smallest number divided by -1 is itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, element, i64, lanes, like, suffix, vector
 
 IntegerFunction = Callable[[Function, Value, Value, bool], Value]
-"""(f, left, right, whether they are signed)."""
+"""(f, left, right, whether the operands are signed) -> result."""
 
 
 def _zeros(x: Value) -> Value:
@@ -26,7 +26,7 @@ def _width(x: Value) -> int:
 
 
 def _guarded(f: Function, x: Value, y: Value, signed: bool) -> tuple[Value, Value, Value]:
-    """(whether y is 0, whether it is -1, a divisor that is neither)."""
+    """Whether y is 0, whether it is -1, and y with both replaced by 1."""
     zero = f.compare("eq", y, 0)
     minus = f.compare("eq", y, -1) if signed else _zeros(zero)
     return zero, minus, f.select(f.binary("or", zero, minus), constant(y.type, 1), y)
@@ -41,19 +41,19 @@ def divide(f: Function, x: Value, y: Value, signed: bool) -> Value:
 
 
 def remainder(f: Function, x: Value, y: Value, signed: bool) -> Value:
-    """x - y * (x / y); the result has the sign of x."""
+    """x - y * (x / y). The result has the sign of x."""
     zero, minus, divisor = _guarded(f, x, y, signed)
     rest = f.binary("srem" if signed else "urem", x, divisor)
     return f.select(f.binary("or", zero, minus), _zeros(x), rest)
 
 
 def multiply_high(f: Function, x: Value, y: Value) -> Value:
-    """The upper halves of the products of signed i32; even and odd elements apart (`high_products.py`)."""
+    """The upper halves of the products of signed i32, of even and odd elements separately (`high_products.py`)."""
     count = lanes(x.type)
     if count % 2:
         product = f.binary("mul", *(f.cast("sext", value, like(value, "i64")) for value in (x, y)))
         return f.cast("trunc", f.binary("ashr", product, 32), x.type)
-    # The odd elements are moved by a shuffle: AVX2 has no arithmetic shift of 64 bits.
+    # A shuffle moves the odd elements, because AVX2 has no arithmetic shift of 64-bit elements.
     places = range(count), [n | 1 for n in range(count)]
     pairs = vector(count // 2, "i64")
     moved = ([f.bits(f.shuffle(value, None, each), pairs) for value in (x, y)] for each in places)
@@ -63,8 +63,8 @@ def multiply_high(f: Function, x: Value, y: Value) -> Value:
 
 
 def lower_halves(f: Function, value: Value) -> Value:
-    """The low 32 bits of i64 elements, with their sign."""
-    # Sign-extended: LLVM then takes the multiplication of 32 by 32 bits.
+    """The low 32 bits of i64 elements, sign-extended."""
+    # For sign-extended factors, LLVM uses the multiplication of 32 by 32 bits.
     return f.binary("ashr", f.binary("shl", value, 32), 32)
 
 
@@ -113,7 +113,7 @@ BINARY_INTEGERS: dict[str, IntegerFunction] = {
     "shift_right_arithmetic": shift_right_arithmetic,
     "shift_right_logical": _shifted("lshr"),
 }
-"""By StableHLO's names."""
+"""Binary functions, by StableHLO op name."""
 
 
 UNARY_INTEGERS: dict[str, Callable[[Function, Value], Value]] = {
@@ -124,20 +124,20 @@ UNARY_INTEGERS: dict[str, Callable[[Function, Value], Value]] = {
     "popcnt": lambda f, x: f.intrinsic("ctpop", x),
     "sign": lambda f, x: f.clamp(x, -1, 1),
 }
-"""By StableHLO's names."""
+"""Unary functions, by StableHLO op name."""
 
 DIGITS = 10
-"""Bits of the quotient that a step of `float_remainder` finds: with the 53 of a significand they fit an i64."""
+"""The number of quotient bits per step of `float_remainder`. Together with a 53-bit significand, they fit i64."""
 
 
 def float_remainder(f: Function, x: Value, y: Value) -> Value:
-    """x - y trunc(x / y) of f64, exact, with the sign of x: a long division of the significands.
+    """x - y trunc(x / y) of f64, exact, with the sign of x, by long division of the significands.
 
     NaN if x is not finite or y is 0; x if y is infinite.
     """
     integers = like(x, "i64")
     (a, high), (b, low) = _significand(f, x), _significand(f, y)
-    b = f.intrinsic("smax", b, 1)  # 0 has no remainder
+    b = f.intrinsic("smax", b, 1)  # avoids a division by 0; NaN replaces that result below
     count = f.binary("sub", high, low)
     below = f.compare("slt", count, 0)
     count = f.select(below, constant(integers, 0), count)
@@ -151,7 +151,7 @@ def float_remainder(f: Function, x: Value, y: Value) -> Value:
         return [rest, f.binary("sub", left, now)]
 
     rest, _ = f.loop(i64(0), most, DIGITS, digits, [first, count])
-    # rest 2^(low - 1075), in two factors that are normal numbers: both products are exact.
+    # rest * 2^(low - 1075), by two factors that are normal numbers, so that both products are exact.
     n = f.add(low, -1075)
     half = f.binary("ashr", n, 1)
     factors = power_of_two(f, half), power_of_two(f, f.binary("sub", n, half))
@@ -170,7 +170,7 @@ def float_remainder(f: Function, x: Value, y: Value) -> Value:
 
 
 def _significand(f: Function, x: Value) -> tuple[Value, Value]:
-    """(m, e) with |x| = m 2^(e - 1075), e >= 1; of infinities and NaN anything."""
+    """(m, e) with |x| = m 2^(e - 1075) and e >= 1. Undefined for infinities and NaN."""
     bits = f.bits(f.intrinsic("fabs", x), like(x, "i64"))
     exponent = f.binary("lshr", bits, 52)
     normal = f.compare("ne", exponent, 0)

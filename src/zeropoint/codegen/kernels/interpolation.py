@@ -1,6 +1,6 @@
 """Interpolation in tables of 16-bit functions (`zeropoint.numerics.interpolation`).
 
-The two entries around a position are adjacent in memory, so that one load of twice the width reads both.
+The two entries around a position are adjacent in memory, so one load of twice the width reads both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from zeropoint.codegen.llvm.types import Value, lanes, vector
 
 
 def interpolated(f: Function, by: Interpolate, x: Value, table: Value) -> Value:
-    """The results for a vector of i16, of the type of the table's entries."""
+    """The results for a vector of i16, in the type of the entries of the table."""
     count, bits = lanes(x.type), 8 * by.size
     wide, narrow = vector(count, "i32"), vector(count, f"i{bits}")
     u = f.add(f.cast("sext", x, wide), 1 << 15)
@@ -27,6 +27,6 @@ def interpolated(f: Function, by: Interpolate, x: Value, table: Value) -> Value:
 
 
 def _pair(f: Function, by: Interpolate, index: Value, lane: int, table: Value) -> Value:
-    """The entry at an index, in the low half, and the one behind it."""
+    """The entry at an index, in the low half, and the next entry, in the high half."""
     offset = f.mul(f.cast("zext", f.lane(index, lane), "i64"), by.size)
     return f.load(f"i{16 * by.size}", table, offset)

@@ -1,10 +1,10 @@
 """Loop nests: elementwise ops, broadcasts, data movement and reductions, on views with any strides.
 
-The fallback for ops without a special kernel. The output's loops are ordered from the largest stride to the smallest.
-The innermost loop is vectorized if the output is dense along it; if the reduction runs over adjacent elements, its loop
-is vectorized instead.
+This is the fallback for ops without a specialized kernel. The loops of the output are ordered from the largest stride
+to the smallest. The innermost loop is vectorized if the output is dense along it. If a reduction runs over adjacent
+elements, its loop is vectorized instead.
 
-Float sums are added in the interpreter's order: sums of windows and of products from left to right
+Float sums are added in the order of the interpreter: sums of windows and of products from left to right
 (`zeropoint.numerics.products`), reductions in 16 parts, then halves (`zeropoint.numerics.sums`).
 """
 
@@ -28,13 +28,13 @@ UNROLLED = 16
 UNROLLED_PARTS = 64
 """The maximum number of unrolled steps of a reduction in parts."""
 MOST_LOOKED_UP = 16
-"""The maximum number of i16 that are looked up at once: 32 take 1.4 times as long an element on AVX512."""
+"""The maximum number of i16 that are looked up at once. With 32, an element takes 1.4 times as long on AVX512."""
 PIECE = 2048
-"""Elements per task of a long row."""
+"""The number of elements per task in a long row."""
 
 
 class Order(Enum):
-    """The order in which a reduction combines its elements. The inner loops number them, the last one fastest."""
+    """The order in which a reduction combines elements. The inner loops number them, the last loop fastest."""
 
     ANY = "any"
     LEFT_TO_RIGHT = "left to right"
@@ -43,9 +43,9 @@ class Order(Enum):
 
 @dataclass(frozen=True)
 class Reduction:
-    """Combines the results of `body` for all elements of the inner loops with the initial value `start`.
+    """Combines the results of `body` for all elements of the inner loops, and the initial value `start`.
 
-    A body that contains `Total`, the running total, does the combining itself.
+    If the body contains `Total`, the running total, the body itself combines.
     """
 
     op: str
@@ -65,20 +65,20 @@ class Reduction:
 
 
 class OuterLoops:
-    """Loops of the results, of `sizes`, with `inner` loops of a reduction at the end."""
+    """Loops of `sizes`: those of the results, then `inner` loops of a reduction."""
 
     sizes: tuple[int, ...]
     inner: int
 
     @property
     def outer(self) -> tuple[int, ...]:
-        """The sizes of the results' loops."""
+        """The sizes of the loops of the results."""
         return self.sizes[: len(self.sizes) - self.inner]
 
 
 @dataclass(frozen=True)
 class Nest(OuterLoops):
-    """`sizes` are the output's loops, then the `inner` loops of the reduction. Strides have an entry per loop."""
+    """`sizes` are the loops of the output, then the `inner` loops of the reduction. Strides have an entry per loop."""
 
     sizes: tuple[int, ...]
     inner: int
@@ -89,11 +89,11 @@ class Nest(OuterLoops):
 
     @property
     def pieces(self) -> int:
-        """Tasks per row: with few rows, each is split among threads."""
+        """The number of tasks per row. If there are few rows, each is split among threads."""
         return -(-self.outer[-1] // PIECE) if math.prod(self.outer[:-1]) < 8 else 1
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Number of rows times pieces per row."""
+        """The number of rows times the number of pieces per row."""
         return math.prod(self.outer[:-1]) * self.pieces
 
     def arranged(self) -> Nest:
@@ -101,10 +101,10 @@ class Nest(OuterLoops):
         count = len(self.outer)
         accesses = (self.write, *self.reads)
         outer = [d for d in range(count) if self.sizes[d] != 1]
-        # The output is written in the order of memory.
+        # Write the output in memory order.
         outer.sort(key=lambda d: -abs(self.write.strides[d]))
         inner = [d for d in range(count, len(self.sizes)) if self.sizes[d] != 1]
-        # Reordered loops would add floats in another order.
+        # The inner loops keep their order if order matters, because floats would be added in another order.
         if self.reduction is None or self.reduction.order is Order.ANY:
             inner.sort(key=lambda d: -max((abs(read.strides[d]) for read in self.reads), default=0))
         loops = [merged(self.sizes, accesses, part) for part in (outer, inner)]
@@ -132,14 +132,14 @@ class _Emitter:
         *self.sources, self.out, self.begin, self.end = f.arguments
         bodies = [*nest.body, *(nest.reduction.body if nest.reduction else ())]
         widest = max(width_inside(i) for i in bodies)
-        # As many elements as fit a register in the widest type of the body.
+        # A vector has as many elements as fit a register in the widest type of the body.
         self.lanes = max(1, 8 * isa.bytes // max(widest, 8))
         in_parts = nest.reduction is not None and nest.reduction.order is Order.PARTS
-        # A look-up is a load of every element, and what it reads is put together in vectors of 32 bytes at best.
+        # A lookup loads each element separately and assembles them into vectors of at most 32 bytes.
         if any(isinstance(i.what, LookUp) and i.type == "i16" for i in bodies):
             self.lanes = min(self.lanes, MOST_LOOKED_UP)
         self.together = isa.registers // 8 if any(is_function(i) for i in bodies) and not in_parts else 1
-        """Number of vectors computed side by side, because a single chain of function steps is bound by latency."""
+        """The number of vectors that are computed at once, because one chain of function steps is bound by latency."""
         self.row = len(nest.outer) - 1
         self.elements = Elements(f, isa, nest.reads)
         self.across = self._reduces_vectors()
@@ -151,7 +151,7 @@ class _Emitter:
             return False
         last = len(nest.sizes) - 1
         if nest.reduction.order is Order.PARTS:
-            # A vector has one element of each part.
+            # A vector then has one element of each part.
             if nest.sizes[last] < PARTIALS or (nest.inner > 1 and nest.sizes[last] % PARTIALS):
                 return False
             self.lanes = PARTIALS
@@ -166,7 +166,7 @@ class _Emitter:
         f, nest = self.f, self.nest
         length, pieces = nest.outer[-1], nest.pieces
         self.elements.keep_tables(nest.body, self.sources)
-        # Whole vectors, so that only the last piece has a remainder.
+        # Pieces are whole vectors, so that only the last piece has a remainder.
         piece = -(-length // (pieces * self.lanes)) * self.lanes
 
         def task(index: Value, _: list[Value]) -> None:
@@ -190,10 +190,10 @@ class _Emitter:
         narrow = self.isa.narrowest.bytes if lanes == self.isa.bytes else lanes
         counts = dict.fromkeys((self.together * lanes, lanes, narrow, 1))
         if self.nest.inner and self.nest.pieces == 1:
-            # Each element is a loop, so the rest of a row is computed in vectors, too, as few as there can be.
+            # Each element is a loop, so the rest of a row is also computed in vectors, as few as possible.
             rest = self.nest.outer[-1] % lanes
             counts = dict.fromkeys((self.together * lanes, lanes, *(1 << n for n in range(8, -1, -1) if rest >> n & 1)))
-        # What the widest step leaves over is done by the next narrower one.
+        # Each narrower step computes the remainder of the step before.
         for count in counts:
             rest = f.binary("urem", f.binary("sub", stop, start), i64(count))
             end = f.binary("sub", stop, rest)
@@ -201,7 +201,7 @@ class _Emitter:
             start = end
 
     def _elements(self, count: int, sources: list[Value], out: Value, x: Value) -> None:
-        """Compute `count` output elements, from index x of the last output loop on."""
+        """Compute `count` output elements, from index x of the output's last loop on."""
         f, nest = self.f, self.nest
         here = self._moved(sources, self.row, x)
         total = None if nest.reduction is None else self._total(nest.reduction, count, here)
@@ -224,7 +224,7 @@ class _Emitter:
         return started(f, reduction.op, last, reduction.start, total)
 
     def _in_parts(self, reduction: Reduction, count: int, sources: list[Value]) -> list[Value]:
-        """The partial sums, with elements numbered by all inner loops. With few elements, there are as many parts."""
+        """The partial sums. Elements are numbered by all inner loops. If there are few, each is a part."""
         f, nest, last = self.f, self.nest, reduction.body[-1]
         first, end, size = len(nest.outer), len(nest.sizes), _combined_elements(nest)
         type_ = vector(count, last.type)
@@ -241,7 +241,7 @@ class _Emitter:
                 if n < PARTIALS:
                     parts.append(value(addresses))
                 else:
-                    # Element n belongs to part n mod 16 by the specified schedule, whatever the width of vectors.
+                    # The schedule adds element n to part n mod 16 for every vector width.
                     parts[n % PARTIALS] = self._combined(reduction, parts[n % PARTIALS], value(addresses))
             return parts
         each = WIDTHS[last.type] // 8 * count
@@ -264,7 +264,7 @@ class _Emitter:
         return [f.load(type_, held, part * each) for part in range(PARTIALS)]
 
     def _halved(self, reduction: Reduction, parts: list[Value]) -> Value:
-        """Combine the parts: part p with part p + 8, and so on by halves."""
+        """Combine the parts by halves: part p with part p + 8, then with part p + 4, and so on."""
         half = PARTIALS
         while half := half // 2:
             behind = parts[half:]
@@ -277,7 +277,7 @@ class _Emitter:
     def _reduced(
         self, reduction: Reduction, count: int, sources: list[Value], loop: int, total: Value, along: int
     ) -> Value:
-        """Reduce over the loops from `loop` on, one element after another."""
+        """Reduce over the loops from `loop` on, element by element."""
         nest = self.nest
         if loop == len(nest.sizes):
             value = self.elements.evaluated(reduction.body, count, along, sources, total)
@@ -293,7 +293,7 @@ class _Emitter:
         return self.f.loop(0, nest.sizes[loop], 1, lambda i, c: [step(i, c[0])], [total], entered=True)[0]
 
     def _across(self, reduction: Reduction, sources: list[Value], loop: int, totals: list[Value]) -> list[Value]:
-        """Reduce the last loop in vectors, and its remainder one by one. Returns [vector of totals, total]."""
+        """Reduce the last loop in vectors, and its remainder element by element. Returns [vector of totals, total]."""
         nest, f = self.nest, self.f
         size = nest.sizes[loop]
         if loop + 1 < len(nest.sizes):
@@ -314,7 +314,7 @@ class _Emitter:
     def _across_in_parts(
         self, reduction: Reduction, sources: list[Value], loop: int, totals: list[Value]
     ) -> list[Value]:
-        """Reduce the last loop in vectors with one element per part; the remainder is added to the first parts."""
+        """Reduce the last loop in vectors with one element per part. The remainder is added to the first parts."""
         f, size = self.f, self.nest.sizes[loop]
         whole = size // PARTIALS * PARTIALS
 
@@ -325,7 +325,7 @@ class _Emitter:
             0, whole, PARTIALS, lambda i, c: [self._combined(reduction, c[0], value(PARTIALS, i))], totals[:1]
         )
         while rest := size - whole:
-            # The remainder in powers of two, each shifted to the parts that its elements belong to.
+            # The remainder is split into powers of two. Each piece is shifted to the parts of its elements.
             count, first = 1 << (rest.bit_length() - 1), whole % PARTIALS
             part = filled_up(f, value(count, whole), first, PARTIALS, reduction.identity)
             wide, whole = self._combined(reduction, wide, part), whole + count

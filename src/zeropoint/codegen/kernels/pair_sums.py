@@ -1,12 +1,12 @@
-"""Sums of i16 and of their squares along a row by products of adjacent pairs (VPMADDWD), as in layer normalization.
+"""Sums of i16 and of their squares along a row, by products of adjacent pairs (VPMADDWD), as in layer normalization.
 
     sum (x^2 >> 15) 2^15 + sum (x^2 & (2^15 - 1))    =    high 2^15 + low,    p = x0^2 + x1^2
 
     high = sum (p >> 15),    low = sum (p & (2^15 - 1)) = sum p - high 2^15    modulo 2^32
 
-Both are the sum of the squares. p is at most 2^31, so it fits 32 bits without a sign. A row of fewer than 2^16
-elements has sums below 2^31 on the right as on the left, so `low` is known from its lowest 32 bits: p is added as it
-is. Nothing but this combination of the two sums may be read.
+Both sides are the sum of squares. p is at most 2^31, so it fits 32 bits without a sign. In a row of fewer than 2^16
+elements, the sums on both sides are below 2^31, so `low` is known from its lowest 32 bits, and p is added unchanged.
+The form is used only if nothing but this combination of the two sums is read.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 LOW_BITS = 15
-"""The bits of a sum of squares that are added apart."""
+"""The number of low bits of squares that are added separately."""
 LONGEST_ROW = (1 << 16) - 1
-"""The most elements of a row whose sums stay below 2^31."""
+"""The maximum number of elements of a row whose sums stay below 2^31."""
 
 
 def has_form(isa: InstructionSet) -> bool:
@@ -58,7 +58,7 @@ def with_pair_sums(body: Scalars, length: int) -> Scalars:
 
 
 def _whole(made: list[Scalar], high: int, every: int) -> tuple[int, int]:
-    """Append high 2^15 and low in 64 bits, from the sums of p >> 15 and of p, and return their numbers."""
+    """Append high 2^15 and low in 64 bits, from the sums of p >> 15 and of p. Returns their numbers."""
     first = len(made)
     wide = Scalar(Elementwise("convert"), "i64", (high,))
     made += [
@@ -78,7 +78,7 @@ def _adds(i: Scalar) -> bool:
 
 
 def _widened(body: Scalars, n: int) -> int | None:
-    """The i16 of which scalar n is the i32; None for anything else."""
+    """The i16 that scalar n converts to i32; None for other scalars."""
     i = body[n]
     if i.name != "convert" or i.type != "i32":
         return None
@@ -87,7 +87,7 @@ def _widened(body: Scalars, n: int) -> int | None:
 
 
 def _squares(body: Scalars, i: Scalar) -> dict[int, tuple[PairSum, int]]:
-    """The two reductions whose combination is a sum of squares, with what they add instead; empty for anything else."""
+    """The two reductions that combine to a sum of squares, and what each adds in the other form; empty for others."""
     if i.name != "add" or i.type != "i64":
         return {}
     for first, second in (i.arguments, i.arguments[::-1]):
@@ -103,7 +103,7 @@ def _squares(body: Scalars, i: Scalar) -> dict[int, tuple[PairSum, int]]:
 
 
 def _sum_of(body: Scalars, n: int) -> int | None:
-    """The reduction from 0 of which scalar n is the i64, if nothing else reads either; None for anything else."""
+    """The reduction from 0 that scalar n converts to i64, if nothing else reads either; None for other scalars."""
     i = body[n]
     if i.name != "convert" or i.type != "i64":
         return None
@@ -114,7 +114,7 @@ def _sum_of(body: Scalars, n: int) -> int | None:
 
 
 def _part_of_square(body: Scalars, n: int) -> tuple[str, int] | None:
-    """The part of the square of an i16 that a scalar is, and which i16; None for anything else."""
+    """The i16 of whose square a scalar is a part, and which part; None for other scalars."""
     i = body[n]
     parts = {"shift_right_arithmetic": ("high", LOW_BITS), "and": ("low", (1 << LOW_BITS) - 1)}
     if i.name not in parts or body[i.arguments[1]].what != Number(parts[i.name][1]):
@@ -127,7 +127,7 @@ def _part_of_square(body: Scalars, n: int) -> tuple[str, int] | None:
 
 
 def pair_sum(f: Function, isa: InstructionSet, by: PairSum, x: Value) -> Value:
-    """Half as many i32 as there are i16; one for a vector of one."""
+    """Sums of pairs: half as many i32 as there are i16, or one for a vector of one."""
     ones = constant(x.type, 1)
     pairs = _pairs(f, isa, x, ones if by.part == "sum" else x)
     if by.part == "sum":

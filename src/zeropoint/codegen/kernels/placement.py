@@ -1,4 +1,4 @@
-"""Stores to positions read at run time: `dynamic_update_slice` and `scatter`."""
+"""Stores to positions that are read at run time: `dynamic_update_slice` and `scatter`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from zeropoint.codegen.llvm.types import Value, i64
 
 @dataclass(frozen=True)
 class UpdateIndex:
-    """A dimension of the result whose position begins at a number that is read.
+    """A dimension of the result in which positions begin at an index that is read.
 
-    The position advances with `loop` (-1: it does not), by `stride` bytes per step. `limit` is the greatest start if
-    starts are clamped, or -1 if updates outside `size` are skipped.
+    The position advances with `loop` (-1: it does not), by `stride` bytes per step. `limit` is the largest start if
+    starts are clamped, or -1 if updates outside of `size` are skipped.
     """
 
     read: Access
@@ -30,9 +30,9 @@ class UpdateIndex:
 
 @dataclass(frozen=True)
 class Placement:
-    """`sizes` are the loops over the updates, in order; the first `apart` loops never write to the same address twice.
+    """`sizes` are the loops over the updates, in order. The first `apart` loops never write to an address twice.
 
-    Operands are the updates, the indices, then the result, which already contains the operand.
+    Operands are the updates, the indices, and the result, which already contains the operand.
     """
 
     sizes: tuple[int, ...]
@@ -41,10 +41,10 @@ class Placement:
     indices: tuple[UpdateIndex, ...]
     write: Access
     region: Region | None
-    """Combines an element of the result with its update; None to store the update itself."""
+    """Combines an element of the result with its update. None to store the update itself."""
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Number of iterations of the first `apart` loops."""
+        """The number of iterations of the first `apart` loops."""
         return math.prod(self.sizes[: self.apart])
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:

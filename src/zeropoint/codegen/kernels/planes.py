@@ -1,10 +1,10 @@
 """Conversion between planes of floats (N, C, H, W) and stored integers by pixel (N, H, W, C).
 
-These are the edges of a convolutional network.
+These conversions are the edges of a convolutional network.
 
-A tile is as many pixels as a vector has elements, of 16 channels. Four channels of a pixel make a 32-bit word; four
-such vectors of words are transposed inside lanes of 128 bits, after which a lane holds 16 channels of one pixel. A
-pixel of up to four channels may have a pitch of 4 bytes: one vector of words is a tile of them.
+A tile has 16 channels of as many pixels as a vector has elements. Four channels of a pixel are a 32-bit word. Four
+vectors of words are transposed inside 128-bit lanes, so that a lane holds 16 channels of one pixel. A pixel of up to
+four channels may have a pitch of 4 bytes. Then a tile is one vector of words.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, i64, lanes, vector
 
 AHEAD = 2048
-"""Prefetch distance in bytes along an image's plane, because inputs are not in near caches."""
+"""The prefetch distance in bytes along the plane of an image, because inputs are usually not in the caches."""
 PlaneWork = Callable[[Function, InstructionSet, Value, Value, int], None]
-"""Writes the work on a tile of one group: (function, instruction set, source, target, channels of the group)."""
+"""Emits the work on a tile of one group: (function, instruction set, source, target, channels of the group)."""
 
 
 @dataclass(frozen=True)
 class Planes:
-    """The layout of an image's floats and stored i8; strides are in bytes, float channels are `plane` apart."""
+    """The layouts of images of floats and of stored i8. Strides are in bytes; `plane` is that of float channels."""
 
     images: int
     rows: int
@@ -46,12 +46,15 @@ class Planes:
 
     @property
     def tasks(self) -> int:
-        """One per row and group of channels. Rows of a group are consecutive: streaming more planes at once than the
-        hardware prefetcher can follow takes twice as long."""
+        """The number of tasks: one per row and group of channels.
+
+        The rows of a group are consecutive, because streaming more planes at once than the hardware prefetcher can
+        follow takes twice as long.
+        """
         return self.images * self.groups * self.rows
 
     def emit(self, f: Function, isa: InstructionSet, tile: PlaneWork, *, from_bytes: bool) -> None:
-        """The loops over tasks and tiles; the last tile of a row is aligned to the end of the row."""
+        """Emit the loops over tasks and tiles. The last tile of a row is aligned to the end of the row."""
         reals, bytes_, begin, end = f.arguments
         if from_bytes:
             reals, bytes_ = bytes_, reals
@@ -105,7 +108,7 @@ class _OfPlanes(ABC):
 
 @dataclass(frozen=True)
 class QuantizePlanes(_OfPlanes):
-    """`uniform_quantize` from planes of f32 to pixels of 8-bit activations; the whole pitch of a pixel is written."""
+    """`uniform_quantize` from planes of f32 to pixels of 8-bit activations. The whole pitch of a pixel is written."""
 
     by: Quantize
 
@@ -120,7 +123,7 @@ class QuantizePlanes(_OfPlanes):
         return None
 
     def _word(self, f: Function, isa: InstructionSet, source: Value, first: int, channels: int) -> Value:
-        """Four channels of every pixel of the tile as the bytes of a word; missing channels are 0."""
+        """Four channels of every pixel of the tile as the bytes of a word. Missing channels are 0."""
         total = constant(vector(isa.width, "i32"), 0)
         for channel in range(first, min(first + 4, channels)):
             read = f.load(vector(isa.width, "float"), source, channel * self.planes.plane, align=4)
@@ -144,7 +147,7 @@ class DequantizePlanes(_OfPlanes):
                 self._plane(f, isa, words, channel, out)
 
     def _pixels(self, f: Function, isa: InstructionSet, source: Value, first: int) -> Value:
-        """16 bytes of every fourth pixel from `first` on, a pixel a lane."""
+        """16 bytes of every fourth pixel from `first` on, one pixel per lane."""
         four = vector(4, "i32")
         read = [f.load(four, source, (first + 4 * lane) * self.planes.pitch) for lane in range(isa.lanes)]
         return f.concatenated(read)
@@ -159,11 +162,11 @@ class DequantizePlanes(_OfPlanes):
 
 
 def transposed(f: Function, rows: list[Value]) -> list[Value]:
-    """Transpose the 4x4 matrix in every 128-bit lane, whose rows are four vectors. Returns the columns."""
+    """Transpose a 4x4 matrix in every 128-bit lane. Its rows are the four vectors. Returns the columns."""
     count = lanes(rows[0].type)
 
     def interleaved(a: Value, b: Value, chosen: tuple[int, int, int, int]) -> Value:
-        """Of every lane the four elements chosen: 0 to 3 are a's, 4 to 7 b's."""
+        """Select four elements in every lane: 0 to 3 are those of a, 4 to 7 those of b."""
         order = [4 * lane + k % 4 + count * (k // 4) for lane in range(count // 4) for k in chosen]
         return f.shuffle(a, b, order)
 

@@ -1,11 +1,11 @@
 """`uniform_quantize` and `uniform_dequantize` of vectors.
 
-Quantizing f32 with one scale, clamp(rne(x / s + zp)), takes a few operations (`quantized_bits`).
+Quantization of f32 with one scale, clamp(rne(x / s + zp)), takes a few operations (`quantized_bits`).
 
-x is bounded first, by numbers that become the bounds themselves: division and rounding are monotonic. Then x / s is
-exact without a division: with r = RN(1 / s), q = RN(x r) and e = x - q s (one FMA, exact), RN(q + e r) is the quotient
-correctly rounded (Markstein), where the significand of s is not all ones; quotients so small that they underflow round
-to zp. A sum with 3 * 2^22 has no room for a fraction: its last bits are the integer.
+x is clamped first, to numbers that quantize to the bounds. This is equivalent, because division and rounding are
+monotonic. Then x / s is computed without a division. With r = RN(1 / s), q = RN(x r) and e = x - q s (one FMA, exact),
+RN(q + e r) is the correctly rounded quotient (Markstein), unless all bits of the significand of s are ones. Quotients
+that underflow round to zp in any case. A sum with 1.5 * 2^23 has no fraction bits: its last bits are the integer.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ QUANTIZES = frozenset(
 
 @dataclass(frozen=True)
 class Quantize:
-    """Quantize a float; `scale` is 1 / scale if the behaviour multiplies.
+    """Quantize a float. `scale` is 1 / scale if the behaviour multiplies.
 
-    Per-channel scales and zero points are two more arguments, floats; the numbers here are then for channel 0.
-    With `rne-by-range`, `scale` and `shift` are its two factors, one of each, and `first` is
-    the least integer of the dtype that holds the storage.
+    Per-channel scales and zero points are two more arguments, as floats. The numbers here are then those of channel 0.
+    With `rne-by-range`, `scale` is the factor, `shift` is the number that is added, and `first` is the smallest integer
+    of the dtype that holds the storage.
     """
 
     behaviour: QuantizeBehaviour
@@ -65,9 +65,9 @@ class Dequantize:
 
 
 def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Value) -> Value:
-    """clamp(round(x / s + zp)) in the float's arithmetic; NaN becomes zp or 0. Bounds beyond 2^24 are f64 bounds."""
+    """clamp(round(x / s + zp)) in the arithmetic of the float type. NaN becomes zp or 0. Wide bounds clamp in f64."""
     scale, zero = parameters or (constant(x.type, by.scale), constant(x.type, _in_type(x, by.zero_point)))
-    # XNNPACK multiplies: the number is 1 / s then.
+    # XNNPACK multiplies by 1 / s.
     multiplies = by.behaviour in (QuantizeBehaviour.RNE_RECIPROCAL, QuantizeBehaviour.RNE_BY_RANGE)
     real = f.binary("fmul" if multiplies else "fdiv", x, scale)
     if by.behaviour is QuantizeBehaviour.RNE_BY_RANGE:
@@ -84,21 +84,21 @@ def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Valu
         zero = zero if rounded.type == x.type else constant(rounded.type, by.zero_point)
         rounded = f.binary("fadd", rounded, zero)
     known = f.compare("ord", x, x)
-    # 0 / 0 and inf / inf, of a scale that is not a number of this type.
+    # x / s may also be NaN (0 / 0 or inf / inf), if the scale underflows or overflows in this type.
     known = f.binary("and", known, f.compare("ord", real, real))
     number = 0 if by.behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO else by.zero_point
-    # A per-channel zero point is an argument; its number here is that of channel 0.
+    # A per-channel zero point is an argument. The number in `by` is that of channel 0.
     own = number or (parameters and by.behaviour is not QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO)
     unknown = zero if own and rounded.type == x.type else constant(rounded.type, number)
     chosen = f.select(known, rounded, unknown)
-    # Before the conversion to an integer, which is poison out of range.
+    # Clamped before the conversion to an integer, which is poison for numbers out of range.
     inside = bounded(f, chosen, by.low, by.high)
     return converted(f, f.cast("fptosi", inside, like(x, "i32")), type_, signed=True)
 
 
 def _is_wide(by: Quantize) -> bool:
     """Whether f32 does not represent some integers of the storage."""
-    # An f32 does not hold every integer beyond 2^24, such as 2^31 - 1.
+    # f32 does not represent all integers beyond 2^24, for example 2^31 - 1.
     return max(-by.low, by.high) > 1 << 24
 
 
@@ -115,7 +115,7 @@ def _in_type(x: Value, number: int) -> float:
 def dequantized(
     f: Function, by: Dequantize, type_: str, stored: Value, *, signed: bool, zero_point: int | None = None
 ) -> Value:
-    """(float(q) - float(zp)) * s of a vector of integers, whose zero point may differ from the type's."""
+    """(float(q) - float(zp)) * s of a vector of integers. `zero_point` replaces that of the type."""
     real, zero = converted(f, stored, type_, signed=signed), by.zero_point if zero_point is None else zero_point
     if zero:
         real = f.binary("fsub", real, _in_type(real, zero))
@@ -123,43 +123,43 @@ def dequantized(
 
 
 def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[float, float] | None:
-    """Floats that quantize to the least and the greatest integer; None for scales near the limits of f32."""
+    """Floats that quantize to the minimum and the maximum integer; None for scales near the limits of f32."""
     s = np.float32(scale)
     if int(s.view(np.uint32)) & 0x7FFFFF == 0x7FFFFF or not 2.0**-60 < float(s) < 2.0**60:
         return None
     least, most = (np.float32(float(s) * (bound - zero_point)) for bound in (low, high))
-    # Clamping the float first is right only if the clamped float is stored as the bound.
+    # The float may be clamped first only if the clamped float quantizes to the bound.
     stored = [int(np.rint(x / s + np.float32(zero_point))) for x in (least, most)]
     return (float(least), float(most)) if stored == [low, high] else None
 
 
 def quantized_bits(f: Function, isa: InstructionSet, x: Value, by: Quantize, offset: int = 0) -> Value:
-    """Vectors of f32 as MAGIC_BITS + stored integer + offset, in i32: the low bytes are the integer's own.
+    """Vectors of f32 as MAGIC_BITS + stored integer + offset in i32, whose low bytes are those of the integer.
 
-    If `saturating` has no bounds or the machine no FMA, floats are divided and clamped afterwards.
+    If `saturating` has no bounds, or the machine no FMA, floats are divided and clamped afterwards.
     """
     scale, zero_point, low, high = by.scale, by.zero_point, by.low, by.high
     bounds = saturating(scale, zero_point, low, high) if isa.fused else None
     known = f.compare("ord", x, x)
     if bounds is None:
-        x = f.select(known, x, constant(x.type, 0.0))  # NaN is stored as the zero point, as 0 is
+        x = f.select(known, x, constant(x.type, 0.0))  # NaN is stored as the zero point, like 0
         real = f.binary("fadd", f.binary("fdiv", x, scale), zero_point)
         real = _between(f, real, low, high)
     else:
-        inside = _between(f, x, *bounds)  # NaN becomes the least
+        inside = _between(f, x, *bounds)  # NaN becomes the lower bound
         inside = inside if zero_point == low else f.select(known, inside, constant(x.type, 0.0))
         reciprocal = constant(x.type, float(np.float32(1) / np.float32(scale)))
         quotient = f.binary("fmul", inside, reciprocal)
-        # The remainder, exact by one rounding; it corrects the quotient to the correctly rounded one.
+        # The FMA computes the remainder exactly. It corrects the quotient to the correctly rounded one.
         rest = f.intrinsic("fma", f.let(x.type, f"fneg {quotient}"), scale, inside)
         real = f.intrinsic("fma", rest, reciprocal, quotient)
         real = f.binary("fadd", real, zero_point) if zero_point else real
-    # A sum of that size has no fraction bits: the addition rounds half to even, and leaves the integer in the low bits.
+    # A sum of this size has no fraction bits, so the addition rounds to even and leaves the integer in the low bits.
     return f.bits(f.binary("fadd", real, MAGIC + offset), like(x, "i32"))
 
 
 def _between(f: Function, x: Value, low: float, high: float) -> Value:
-    """x between two bounds; the lower one for NaN."""
+    """x clamped to two bounds. NaN becomes the lower bound."""
     least, most = constant(x.type, low), constant(x.type, high)
     x = f.select(f.compare("ogt", x, least), x, least)
     return f.select(f.compare("olt", x, most), x, most)

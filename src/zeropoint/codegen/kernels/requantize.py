@@ -1,8 +1,8 @@
 """The epilogue of a kernel: requantize accumulators to 8 or 16 bits, as in `zeropoint.numerics.requantize`.
 
-Accumulators come in groups of up to four vectors of V elements, element 4 l + i of vector q being channel 4 n l + 4 q
-+ i of the group of n vectors (`channel_order`). Packing i16 and bytes lane by lane then puts the channels in order,
-and no data is permuted while the kernel runs. Weights and parameters are laid out so when they are packed.
+Accumulators come in groups of n <= 4 vectors. Element 4 l + i of vector q is channel 4 n l + 4 q + i of the group
+(`channel_order`). Packing to i16 and then to bytes, lane by lane, then puts the channels in order, so that the kernel
+permutes no data. Weights and parameters are packed in this order.
 
 Parameters of a group, each a vector of the instruction set:
 
@@ -13,8 +13,8 @@ Parameters of a group, each a vector of the instruction set:
 | float32-rne | m (f32) x n, zp (i32), bounds x 2 |
 | others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
 
-Bounds exist if `clamped`; they are as wide as the results. 16-bit results are signed on every instruction set. The
-biases, with fixed16's rounding terms, are where the accumulators start.
+Bounds exist if `clamped`, and have the type of the results. 16-bit results are signed on every instruction set.
+Accumulators start at the biases plus fixed16's rounding terms.
 """
 
 from __future__ import annotations
@@ -36,39 +36,39 @@ from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range
 
 GROUP = 4
-"""Vectors of accumulators that become one vector of bytes."""
+"""The number of vectors of accumulators that become one vector of bytes."""
 
 
 @functools.cache
 def channel_order(count: int, width: int) -> IntArray:
-    """(count, width): the channel, inside its group, of every element of `count` vectors of accumulators."""
+    """The channel within the group of each element of `count` vectors of accumulators; shape (count, width)."""
     q, e = np.meshgrid(np.arange(count), np.arange(width), indexing="ij")
     return _constant(4 * count * (e // 4) + 4 * q + e % 4)
 
 
 @functools.cache
 def short_order(count: int, width: int) -> IntArray:
-    """(ceil(count / 2), 2 * width): the channel of every i16, after two vectors of accumulators are packed to one.
+    """The channel of each i16 after pairs of vectors of accumulators are packed; shape (ceil(count / 2), 2 * width).
 
-    A lone last vector is packed with itself.
+    An unpaired last vector is packed with itself.
     """
     order = channel_order(count, width)
     rows: list[IntArray] = []
     for q in range(0, count, 2):
-        # VPACKSSDW packs two vectors; the second of a lone one is itself, and its elements are dropped.
+        # VPACKSSDW packs two vectors. An unpaired one is packed with itself, and the copies are dropped later.
         low, high = order[q], order[min(q + 1, count - 1)]
         rows.append(np.stack([low.reshape(-1, 4), high.reshape(-1, 4)], axis=1).reshape(-1))
     return _constant(np.stack(rows))
 
 
 def side_by_side(*parts: AnyArray) -> AnyArray:
-    """The bytes of each group's part of every array (groups, ...), one after the other: u8 (groups, bytes of one)."""
+    """Concatenate the bytes of arrays (groups, ...) per group; u8 of shape (groups, bytes per group)."""
     rows = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
     return np.concatenate(rows, axis=1)
 
 
 def of_channels(numbers: AnyArray, channels: IntArray, dtype: DTypeLike, padding: float = 0) -> AnyArray:
-    """The numbers (..., channels) of some channels, of which -1 is padding and gets the number `padding`."""
+    """The numbers of the given channels, along the last axis of `numbers`. Channel -1 gets `padding`."""
     return np.where(channels < 0, padding, numbers[..., channels]).astype(dtype)
 
 
@@ -80,25 +80,25 @@ def _constant(array: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The epilogue of a kernel. Steps that are known to have no effect are left out."""
+    """The epilogue of a kernel. Steps known to have no effect are omitted."""
 
     behaviour: RequantizeBehaviour
     left: bool = False
-    """Some channel of fixed16 shifts left."""
+    """fixed16: whether any channel shifts left."""
     saturated: bool = False
-    """Accumulators may exceed the limit of a left shift, so they saturate first."""
+    """fixed16: whether accumulators may overflow in the left shift, so that they saturate first."""
     clamped: bool = False
-    """The bounds are narrower than the 8-bit range."""
+    """Whether the bounds are narrower than the range of the result type."""
     offset: bool = True
-    """The zero point with the instruction set's offset is not 0; after a ReLU it is 0."""
+    """fixed16: whether the zero point plus the instruction set's offset is not 0. After a ReLU the sum is often 0."""
     lifted: int | None = None
-    """The left shift of accumulators after which the high half of fixed32's products is enough, if there is one."""
+    """fixed32: the left shift of accumulators after which the high half of products suffices, if there is one."""
     itemsize: int = 1
-    """Bytes of a result: 1 or 2."""
+    """The number of bytes of a result: 1 or 2."""
 
     @staticmethod
     def of(output: Requantization, reach: IntArray, isa: InstructionSet, bits: int = 8) -> Epilogue:
-        """The epilogue for results of 8 or 16 bits and |acc| <= `reach` (per channel). `exact` (f64) has none."""
+        """The epilogue for results of 8 or 16 bits and |acc| <= `reach` (per channel). `exact` has no epilogue."""
         multiplier, size = output.multiplier, bits // 8
         behaviour = multiplier.behaviour
         assert behaviour is not RequantizeBehaviour.EXACT
@@ -117,23 +117,23 @@ class Epilogue:
         return bool((reach + self.rounding(multiplier) <= INT32_MAX).all())
 
     def rounding(self, multiplier: Multiplier) -> IntArray:
-        """The rounding term that is added to the biases ahead of time: 2^(s-1) for fixed16, else 0."""
+        """The rounding term that is added to the biases: 2^(s-1) for fixed16, otherwise 0."""
         if self.behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
             return np.zeros(multiplier.multiplier.shape, np.int64)
-        # acc + 2^(s-1) costs nothing here: the bias is where accumulators start.
+        # As part of the bias, at which accumulators start, the term costs no instruction.
         return np.where(multiplier.shift > 0, np.int64(1) << np.maximum(multiplier.shift - 1, 0), 0)
 
     def parameters(self, isa: InstructionSet, output: Requantization, channels: IntArray, count: int) -> AnyArray:
-        """The parameters of groups of `count` vectors, u8 (groups, bytes of one).
+        """The parameters of groups of `count` vectors, u8 of shape (groups, bytes per group).
 
-        `channels` (groups, channels of one) are in order; -1 is padding.
+        `channels`, of shape (groups, channels per group), are in order; -1 is padding.
         """
         multiplier, groups = output.multiplier, len(channels)
         m = of_channels(multiplier.multiplier, channels, multiplier.multiplier.dtype)
-        # Padding gets a shift that every behaviour allows.
+        # 2 is a shift that every behaviour allows.
         shift = None if multiplier.shift is None else of_channels(multiplier.shift, channels, np.int64, 2)
         order = channel_order(count, isa.width)
-        # Bytes are stored with 128 added where the dot product takes unsigned ones; i16 never are.
+        # For unsigned dot products, bytes are stored plus 128; i16 have no such offset.
         offset = 0 if self.itemsize == 2 else isa.offset
         zero = output.zero_point + offset
         parts: list[AnyArray] = []
@@ -147,7 +147,7 @@ class Epilogue:
         else:
             parts.append(m[:, order].astype(np.int32 if shift is not None else np.float32))
             if shift is not None and self.lifted is not None:
-                # A channel that shifts by 64 or more is always 0, and so it is with 63: 31 of the high half.
+                # Shifts of 63 and more all give 0. 63 is a shift of the high half by 31.
                 shift = np.where(channels < 0, 1, np.minimum(shift + (self.lifted - 32), 31))
                 parts.append((np.int64(1) << (shift - 1))[:, order].astype(np.int32))
             if shift is not None:
@@ -155,7 +155,7 @@ class Epilogue:
             parts.append(np.full((groups, isa.width), zero, np.int32))
         if self.clamped:
             bounds = np.array([output.storage_min, output.storage_max]) + offset
-            # Bounds are compared with the stored bytes, after the offset is added.
+            # Bounds apply to stored bytes, which include the offset.
             narrow = np.uint8 if isa.unsigned else np.int8
             row = np.repeat(bounds, isa.bytes // self.itemsize).astype(np.int16 if self.itemsize == 2 else narrow)
             parts.append(np.broadcast_to(row, (groups, len(row))))
@@ -172,7 +172,7 @@ class Epilogue:
         return (vectors + 2 * self.clamped) * isa.bytes
 
     def emit(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> Value:
-        """Requantize up to four vectors of accumulators to one vector: V results for each of them, in channel order."""
+        """Requantize up to four vectors of accumulators to one vector, in channel order."""
         reader = _Reader(f, isa, parameters)
         if self.behaviour is RequantizeBehaviour.FIXED16:
             shorts = self._fixed16(f, isa, sums, reader)
@@ -190,7 +190,7 @@ class Epilogue:
         return _compressed(f, isa, packed, len(sums))
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
-        """The behaviours that need no fast code; the packing that follows saturates."""
+        """The behaviours without a fast form. The packing that follows saturates."""
         floats = self.behaviour is RequantizeBehaviour.FLOAT32_RNE
         multipliers = [reader.take(vector(isa.width, "float") if floats else isa.i32) for _ in sums]
         shifts = [None if floats else reader.take(isa.i32) for _ in sums]
@@ -199,7 +199,7 @@ class Epilogue:
         return [requantized(f, self.behaviour, acc, m, shift, zero) for acc, m, shift in parts]
 
     def _lifted(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
-        """((acc << L) M + 2^(N-1)) >> N with N >= 33: the rounding term only adds to the high half of the product."""
+        """((acc << L) M + 2^(N-1)) >> N with N >= 33, where only the high half of the product matters."""
         assert self.lifted is not None
         factors, terms, shifts = ([reader.take(isa.i32) for _ in sums] for _ in range(3))
         zero, wide = reader.take(isa.i32), vector(isa.width, "i64")
@@ -208,7 +208,7 @@ class Epilogue:
             # `_lift` has shown that no accumulator overflows.
             acc = f.binary("shl", acc, self.lifted) if self.lifted else acc
             product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
-            # The low half of the product cannot reach the rounding bit when N is at least 33.
+            # With N >= 33, the rounding term is a multiple of 2^32, so the low half does not affect the result.
             high = f.cast("trunc", f.binary("lshr", product, 32), isa.i32)
             results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
         return results
@@ -216,7 +216,7 @@ class Epilogue:
     def _in_order(
         self, f: Function, isa: InstructionSet, packed: Sequence[Value], count: int, reader: _Reader
     ) -> Value:
-        """Clamp packed i16 of `count` vectors, and put those of every lane side by side, in channel order."""
+        """Clamp packed i16 of `count` vectors, and concatenate those of each lane in channel order."""
         if self.clamped:
             low, high = reader.take(isa.i16), reader.take(isa.i16)
             packed = [f.intrinsic("smax", short, low) for short in packed]
@@ -234,7 +234,7 @@ class Epilogue:
         right = [reader.take(isa.i32) for _ in sums]
         if self.left:
             if self.saturated:
-                # Applies only if the right shift is 0; otherwise the left shift is 0, and the sum is unchanged.
+                # Channels with a right shift have no left shift, so their sums are not saturated.
                 sums = [
                     f.select(f.compare("eq", shift, 0), f.clamp(acc, -(1 << 15), (1 << 15) - 1), acc)
                     for acc, shift in zip(sums, right, strict=True)
@@ -243,7 +243,7 @@ class Epilogue:
         shifted = [f.binary("ashr", acc, shift) for acc, shift in zip(sums, right, strict=True)]
         shorts = _packed_shorts(f, isa, shifted)
         scaled = [isa.scaled(f, short, reader.take(isa.i16)) for short in shorts]
-        # (p + 64 zp + 32) >> 6 = ((p + 32) >> 6) + zp, and (p + 32) >> 6 = (p * 2^9 + 2^14) >> 15: the multiply again.
+        # (p + 64 zp + 32) >> 6 = ((p + 32) >> 6) + zp, and (p + 32) >> 6 = (p * 2^9 + 2^14) >> 15 is the same multiply.
         rounded = [isa.scaled(f, short, constant(isa.i16, 1 << 9)) for short in scaled]
         if not self.offset:
             return rounded
@@ -252,7 +252,7 @@ class Epilogue:
 
 
 class _Reader:
-    """Reads parameters one vector after the other."""
+    """Reads parameters vector by vector."""
 
     def __init__(self, f: Function, isa: InstructionSet, pointer: Value):
         self._f, self._isa, self._pointer, self._offset = f, isa, pointer, 0
@@ -269,19 +269,19 @@ def _packed_shorts(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -
 
 
 def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> Value:
-    """The first `count` groups of four bytes of every lane, concatenated."""
+    """Concatenate the first `count` groups of four bytes of each lane."""
     if count == GROUP:
         return packed
     order = [4 * lane + q for lane in range(isa.lanes) for q in range(count)]
-    # Packing leaves a lane's groups of four bytes beside copies of the last vector's.
+    # The rest of a lane are copies of the last vector's groups.
     words = f.shuffle(f.bits(packed, isa.i32), None, order + [-1] * (isa.width - len(order)))
     return f.bits(words, isa.i8)
 
 
 def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
-    """((acc * M0 + 2^(N-1)) >> N in i64, clamped to +-2^20) plus the zero point. Packing then saturates it to i16.
+    """((acc * M0 + 2^(N-1)) >> N in i64, clamped to +-2^20) plus the zero point. Packing then saturates to i16.
 
-    N < 0 shifts the product left; it is then past every bound, or small enough to be shifted (`_fixed32_parts`).
+    N < 0 shifts the product left.
     """
     factors, shifts = [reader.take(isa.i32) for _ in sums], [reader.take(isa.i32) for _ in sums]
     zero = reader.take(isa.i32)
@@ -291,9 +291,9 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
         product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
         n = f.cast("sext", shift, wide)
         right = f.intrinsic("smax", n, 0)
-        # max(n, 0) - n is -n for a left shift and 0 otherwise: no branch for each element.
+        # max(n, 0) - n is -n for a left shift and 0 otherwise. Shifting by both needs no branch.
         left = f.binary("sub", right, n)
-        # 2^right / 2, which is 0 for no shift, where 1 << (right - 1) would be poison.
+        # 2^right / 2 is 0 if right is 0. Then 1 << (right - 1) would be poison.
         rounding = f.binary("lshr", f.binary("shl", constant(wide, 1), right), 1)
         scaled = f.binary("ashr", f.add(f.binary("shl", product, left), rounding), right)
         results.append(f.add(f.cast("trunc", f.clamp(scaled, -(1 << 20), 1 << 20), isa.i32), zero))
@@ -301,12 +301,12 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _R
 
 
 def _lift(multiplier: Multiplier, reach: IntArray) -> int | None:
-    """The least left shift of accumulators with which all shifts are at least 33; None if it may overflow i32."""
+    """The least left shift of accumulators that makes all right shifts at least 33; None if i32 may overflow."""
     assert multiplier.shift is not None
     lift = max(0, 33 - int(multiplier.shift.min(initial=33)))
     return lift if lift < 31 and int(np.max(reach, initial=0)) << lift <= INT32_MAX else None
 
 
 def channels_stored(count: int, isa: InstructionSet) -> int:
-    """The number of elements of `emit`'s result that are channels."""
+    """The number of elements of the result of `emit` that are channels."""
     return count * lanes(isa.i32)

@@ -1,6 +1,6 @@
-"""Accumulators times multipliers, rounded: every behaviour of `zeropoint.numerics.requantize` on vectors.
+"""Requantization of vectors of accumulators by every behaviour of `zeropoint.numerics.requantize`.
 
-Any vector width, any machine; `requantize.py` has the forms of fixed16 and fixed32 that kernels end with.
+These forms work for every vector width and machine. `requantize.py` has faster forms of fixed16 and fixed32.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from zeropoint.numerics.behaviours import EXACT_LIMIT
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 SATURATED = (-(1 << 33), 1 << 33)
-"""Bounds of results that no zero point brings back into 32 bits."""
+"""Results beyond these bounds stay beyond 32 bits with every zero point."""
 
 
 def requantized(
@@ -27,9 +27,9 @@ def requantized(
 ) -> Value:
     """round(acc * m) + zero point, as i32. Clamped to storage of at most 16 bits, it equals the exact result.
 
-    `acc` is a vector of i32 or i64, `shift` and `zero` are i32, `multiplier` is i32, float (float32-rne) or double
-    (exact). `past_words`: the storage has 32 bits and a zero point, which brings back values that 32 bits do not hold.
-    i64 accumulators saturate where `numerics.requantize` does, so that no step wraps around.
+    `acc` is a vector of i32 or i64, `shift` and `zero` are i32, and `multiplier` is i32, float (float32-rne) or double
+    (exact). `past_words` must be set if the storage has 32 bits and a zero point: the zero point can bring a product
+    beyond 32 bits back into range. i64 accumulators saturate as in `numerics.requantize`, so that no step wraps.
     """
     wide, narrow = like(acc, "i64"), like(acc, "i32")
     if behaviour is RequantizeBehaviour.FIXED16:
@@ -39,7 +39,7 @@ def requantized(
     if behaviour is RequantizeBehaviour.FLOAT32_RNE:
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
         rounded = f.intrinsic("roundeven", product)
-        # All values beyond i32 clamp to the same end of storage with fewer bits.
+        # Narrower storage clamps all values beyond i32 to the same bound, so saturation to i32 is exact.
         word = wide if past_words else narrow
         integers = f.call(word, f"llvm.fptosi.sat.{suffix(word)}.{suffix(product.type)}", rounded)
         result = f.clamp(integers, *SATURATED) if past_words else f.cast("sext", integers, wide)
@@ -51,7 +51,7 @@ def requantized(
         parts = [f.cast("sext", part, wide) for part in (acc, multiplier, shift)]
         result = (_OF_64_BITS if acc.type == wide else _FORMS)[behaviour](f, *parts)
     total = f.add(result, f.cast("sext", zero, wide))
-    # The sum with the zero point may pass i32 by little; storage clamps it anyway.
+    # The sum with the zero point may slightly exceed i32. The clamp to storage follows.
     return f.cast("trunc", f.clamp(total, INT32_MIN, INT32_MAX), narrow)
 
 
@@ -59,7 +59,7 @@ def _fixed16(f: Function, acc: Value, m: Value, shift: Value, zero: Value) -> Va
     one, none = constant(acc.type, 1), constant(acc.type, 0)
     right = f.intrinsic("smax", f.binary("sub", shift, one), none)
     left = f.intrinsic("smax", f.binary("sub", one, shift), none)
-    # Twice the 16-bit range: the last halving is the rounding step.
+    # The bounds are twice the 16-bit range, because the rounding step below halves.
     a = f.clamp(f.binary("ashr", acc, right), -65536, 65534)
     a = f.clamp(f.binary("shl", a, left), -65536, 65534)
     a = f.binary("ashr", f.binary("add", a, one), one)
@@ -96,7 +96,7 @@ def _divided_by_power(f: Function, x: Value, k: Value) -> Value:
     one, none = constant(x.type, 1), constant(x.type, 0)
     mask = f.binary("sub", f.binary("shl", one, k), one)
     negative = f.cast("zext", f.compare("slt", x, none), x.type)
-    # A tie of a negative number needs more than half, so it rounds away from zero.
+    # A tie of a negative number must not round up, so its threshold is larger by one.
     threshold = f.binary("add", f.binary("lshr", mask, one), negative)
     above = f.cast("zext", f.compare("sgt", f.binary("and", x, mask), threshold), x.type)
     return f.binary("add", f.binary("ashr", x, k), above)
@@ -115,7 +115,7 @@ def _tosa_double(f: Function, acc: Value, m: Value, shift: Value) -> Value:
     one, none = constant(acc.type, 1), constant(acc.type, 0)
     rounding = f.binary("shl", one, f.binary("sub", shift, one))
     sign = f.compare("sge", acc, none)
-    # TOSA's first rounding step, away from zero, added before the one shift.
+    # TOSA's first rounding step, away from zero. The term is added before the single shift.
     half = f.select(sign, constant(acc.type, 1 << 30), constant(acc.type, -(1 << 30)))
     long = f.compare("sgt", shift, 31)
     rounding = f.binary("add", rounding, f.select(long, half, none))
@@ -141,7 +141,7 @@ def _tosa_double_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> 
 
 
 def _pot_of_64_bits(f: Function, acc: Value, m: Value, shift: Value) -> Value:
-    """Numbers that a left shift would move out of i64 saturate first, and results before the zero point is added."""
+    """`_pot` of i64 accumulators. They saturate before the left shift, and results before the zero point is added."""
     _, left = _positive(f, shift)
     most = f.binary("ashr", constant(acc.type, (1 << 63) - 1), left)
     least = f.binary("sub", constant(acc.type, 0), most)
@@ -155,18 +155,18 @@ _OF_64_BITS = {
     RequantizeBehaviour.TOSA_DOUBLE: _tosa_double_of_64_bits,
     RequantizeBehaviour.POT: _pot_of_64_bits,
 }
-"""The same for i64 accumulators of any magnitude."""
+"""The forms for i64 accumulators of any magnitude."""
 
 
 def _exact(f: Function, acc: Value, m: Value) -> Value:
-    """Round-half-even of acc * Q / 2^k in 128 bits, m = Q / 2^k with Q of 53 bits (m >= 0, at most 2^16)."""
+    """acc * Q / 2^k in 128 bits, rounded half to even, for 0 <= m = Q / 2^k <= 2^16 and Q of 53 bits."""
     wide, long = like(acc, "i128"), like(acc, "i64")
     bits = f.bits(m, long)
     field = f.binary("lshr", bits, 52)
     fraction = f.binary("and", bits, (1 << 52) - 1)
     normal = f.compare("ne", field, 0)
     integer = f.select(normal, f.binary("or", fraction, 1 << 52), fraction)
-    # m = Q * 2^(field - 1075); from 98 on |acc * m| < 1/2, which rounds to 0 as 98 does.
+    # m = Q * 2^(field - 1075). From k = 98 on, |acc * m| < 1/2 rounds to 0, so k is clamped to 98.
     k = f.intrinsic("smin", f.binary("sub", constant(long, 1075), field), 98)
     k = f.cast("zext", k, wide)
     product = f.binary("mul", f.cast("sext", acc, wide), f.cast("zext", integer, wide))

@@ -1,12 +1,12 @@
-"""Kernels of rows: reductions along a row, and elements computed from them, as in softmax and layer norm.
+"""Kernels of rows: reductions along a row, and elements computed from them, as in softmax and layer normalization.
 
-A row is read from memory once and computed in sweeps. A sweep ends at a reduction to one number per row, which later
-sweeps use. Values that later sweeps need stay in registers if a row is a few vectors, otherwise in a buffer on the
-stack. The last sweep writes the output.
+A kernel computes a row in sweeps. A sweep ends at a reduction to one number per row, which later sweeps use. Values
+that later sweeps need stay in registers if the row is short, otherwise in a buffer on the stack. The last sweep writes
+the output.
 
 Float sums are computed in parts, in the order of `zeropoint.numerics.sums`: element n of a row is added to total n mod
-16, then the halves of the totals are added. Reductions that do not depend on order have as many totals as elements are
-computed at once.
+16, then the totals are added by halves. Reductions whose result does not depend on the order have one total per vector
+element.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, lanes, sp
 from zeropoint.numerics.sums import PARTIALS
 
 HELD = 8
-"""The maximum number of vectors (of `lanes` elements) of a fully unrolled row; LLVM keeps in registers what fits."""
+"""The maximum number of vectors (of `lanes` elements) of a fully unrolled row. LLVM allocates their registers."""
 TOGETHER = 2
-"""Rows computed at once, to hide the latency of reductions."""
+"""The number of rows computed at once, which hides the latency of reductions."""
 STACK = 32 << 10
-"""The maximum number of stack bytes of a kernel; threads of a host program may have small stacks."""
+"""The maximum number of stack bytes of a kernel, because threads of a host program may have small stacks."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """`sizes` are the loops over rows, then the elements of a row; strides have an entry for each.
+    """`sizes` are the sizes of the loops over rows, then the length of a row. Strides have an entry for each.
 
-    Scalars are as in a nest; in addition, `Reduce` of all elements of the row.
+    The body has the scalars of a nest, and `Reduce` over all elements of the row.
     """
 
     sizes: tuple[int, ...]
@@ -55,11 +55,11 @@ class Rows:
     body: Scalars
 
     def tasks(self, isa: InstructionSet) -> int:
-        """One per row."""
+        """The number of rows."""
         return math.prod(self.sizes[:-1])
 
     def arranged(self) -> Rows:
-        """The same kernel with its loops over rows in the best order, adjacent ones merged."""
+        """The same kernel with its loops over rows in the best order and adjacent loops merged."""
         accesses = (self.write, *self.reads)
         loops = [d for d, size in enumerate(self.sizes[:-1]) if size != 1]
         loops.sort(key=lambda d: -abs(self.write.strides[d]))
@@ -73,10 +73,10 @@ class Rows:
         return Sweeps(self.sizes, self.reads, self.body)
 
     def lanes(self, isa: InstructionSet) -> int:
-        """Number of elements computed at once: several registers of the widest type, side by side.
+        """The number of elements computed at once: several registers of the widest type.
 
-        A single register would be bound by latency, except for requantization, which has many instructions. Integers
-        that are read again, as in layer normalization, have long chains of instructions, and few registers to hold.
+        One register would be bound by latency. Requantization has enough instructions to hide that. With values kept
+        for later sweeps, as in layer normalization, half as many elements are computed at once.
         """
         wide = [i for n, i in enumerate(self.body) if self.sweeps.wide[n]]
         widest = max(8, *map(width_inside, wide)) if wide else 8
@@ -84,13 +84,13 @@ class Rows:
         together = 1 if any(isinstance(i.what, Requantize) for i in wide) else together
         most = max(1, together * 8 * isa.bytes // widest)
         if any(_is_ordered(i) for i in self.body):
-            # A vector then has an element of each of the 16 parts of the specified schedule.
+            # A vector then has at least one element of each of the 16 parts of the specified schedule.
             most = max(most, PARTIALS)
-        # A vector longer than the row would have nothing to compute.
+        # No vector is longer than the row.
         return min(most, 1 << (self.sizes[-1].bit_length() - 1))
 
     def stack(self) -> int:
-        """Upper bound on the stack bytes of a row kernel."""
+        """An upper bound on the stack bytes of the kernel."""
         numbers = [*self.sweeps.ahead, *TOGETHER * list(self.sweeps.kept)]
         return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in numbers)
 
@@ -116,11 +116,11 @@ class _Row:
     def __init__(self, sources: list[Value], out: Value, buffers: dict[int, Value]):
         self.sources, self.out = sources, out
         self.buffers = buffers
-        """Buffers for what is computed ahead of all rows and, for a long row, for what later sweeps need."""
+        """The buffers by scalar: scalars computed ahead of all rows and, for long rows, those of later sweeps."""
         self.values: dict[tuple[int, int], Value] = {}
-        """The computed values of a short row, by scalar and index."""
+        """The computed values of a short row, by (scalar, index)."""
         self.numbers: dict[int, Value] = {}
-        """Values that are the same for all elements, as vectors of one."""
+        """The scalars that are the same for all elements, as vectors of one element."""
 
 
 class _Emitter:
@@ -153,7 +153,7 @@ class _Emitter:
         return _Row(sources, out, buffers)
 
     def _together(self, ahead: dict[int, Value]) -> None:
-        """Sweep by sweep, of `TOGETHER` rows each."""
+        """Compute `TOGETHER` rows at once, sweep by sweep."""
         f = self.f
         buffers = [{**ahead, **self._buffers(() if self.held else self.sweeps.kept)} for _ in range(TOGETHER)]
 
@@ -169,10 +169,11 @@ class _Emitter:
         f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
 
     def _pipelined(self, ahead: dict[int, Value]) -> None:
-        """Each row's last sweep after the other sweeps of the next row, and before the numbers of that row.
+        """Compute the other sweeps of the next row, then the last sweep of this row, then the next row's numbers.
 
-        The numbers of a row, such as the root of its variance, are a chain of a hundred scalar instructions. Here they
-        are between elements that do not wait for them: those of the row before, and the first sweep of the row after.
+        The numbers of a row, such as the root of its variance, take a chain of about 100 scalar instructions. In this
+        order, the processor can overlap the chain with elements that do not depend on it: the last sweep of the row
+        before and the first sweep of the row after.
         """
         f, last = self.f, len(self.sweeps.needed) - 1
         numbers = self.sweeps.numbers_in(self.rows.body, last)
@@ -204,7 +205,7 @@ class _Emitter:
             end = f.add(self.end, -1)
             written(end, f.loop(begin, end, 1, both, numbered(reduced(begin))))
 
-        # Once, unless there are no rows.
+        # This loop runs once, or never if there are no rows.
         f.loop(self.begin, f.minimum(f.add(self.begin, 1), self.end), 1, rows)
 
     def _buffers(self, scalars: Collection[int]) -> dict[int, Value]:
@@ -223,7 +224,7 @@ class _Emitter:
             some(at, count)
 
     def _rest(self) -> Iterator[tuple[int, int]]:
-        """The rest after whole vectors, in powers of two: (index, elements)."""
+        """The pieces of the remainder after whole vectors, as (index, elements). Sizes are powers of two."""
         at = self.vectors * self.lanes
         while rest := self.length - at:
             count = 1 << (rest.bit_length() - 1)
@@ -231,7 +232,7 @@ class _Emitter:
             at += count
 
     def _sweep(self, sweep: int, row: _Row) -> None:
-        """Compute the row numbers that are known now, then all elements, then the reductions."""
+        """Compute the numbers of the row that are known now, then all elements, then the reductions."""
         body = self.rows.body
         self._compute_numbers(sweep, row)
         reductions = self.sweeps.reductions(body, sweep)
@@ -240,13 +241,13 @@ class _Emitter:
             row.numbers[n] = self._total(body[n], total)
 
     def _compute_numbers(self, sweep: int, row: _Row) -> None:
-        """Compute the numbers of a row that are known before a sweep, and not before the one before."""
+        """Compute the numbers of a row that are first known before this sweep."""
         for n, i in enumerate(self.rows.body):
             if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce):
                 row.numbers[n] = self._number(n, row)
 
     def _number(self, n: int, row: _Row) -> Value:
-        """A scalar that is the same for all elements of a row, as a vector of one."""
+        """A scalar that is the same for all elements of a row, as a vector of one element."""
         body = self.rows.body
         return self.elements.value(body[n], body, row.numbers, 1, self.along, row.sources)
 
@@ -274,7 +275,7 @@ class _Emitter:
         return totals
 
     def _totals(self, reduction: Scalar) -> int:
-        """The number of partial totals of a reduction before these are combined."""
+        """The number of partial totals of a reduction."""
         pairs = isinstance(self.rows.body[reduction.arguments[0]].what, PairSum)
         return min(self.lanes, PARTIALS) if _is_ordered(reduction) else max(1, self.lanes >> pairs)
 
@@ -298,10 +299,10 @@ class _Emitter:
         """Combine a vector of partial totals and the initial value into one number."""
         return started(self.f, _of(i).op, i, _of(i).start, folded(self.f, _of(i).op, i, total))
 
-    # `count` elements of a sweep, from index `at` of the row on.
+    # The following methods compute `count` elements of a sweep, from index `at` of the row on.
 
     def _elements(self, sweep: int, count: int, at: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
-        """Compute elements, and store them in the last sweep. Returns the values of the `wanted` scalars."""
+        """Compute elements, and in the last sweep store them. Returns the values of the `wanted` scalars."""
         found = self._compute(self.sweeps.needed[sweep], count, at, row)
 
         def value(n: int) -> Value:
@@ -314,7 +315,7 @@ class _Emitter:
         return [value(n) for n in wanted]
 
     def _compute(self, needed: Sequence[int], count: int, at: Value | int, row: _Row) -> dict[int, Value]:
-        """Compute the `needed` scalars; return their values and the values of their arguments."""
+        """Compute the `needed` scalars. Returns their values and those of their arguments."""
         body = self.rows.body
         reads = zip(self.rows.reads, row.sources, strict=True)
         here = [read.moved(self.f, source, self.along, at) for read, source in reads]
@@ -330,7 +331,7 @@ class _Emitter:
         return found
 
     def _given(self, n: int, count: int, at: Value | int, row: _Row) -> Value:
-        """A scalar from earlier: a constant, a number of the row for every element, or a kept value."""
+        """A scalar computed before: a constant, a number of the row (broadcast), or a kept value."""
         f, i = self.f, self.rows.body[n]
         if isinstance(i.what, Number):
             return splat(vector(count, i.type), i.what.number)
@@ -356,5 +357,5 @@ class _Emitter:
         return at * size if isinstance(at, int) else self.f.mul(at, size)
 
     def _size(self, n: int) -> int:
-        """Bytes of a kept element."""
+        """The number of bytes of a kept element."""
         return max(8, WIDTHS[self.rows.body[n].type]) // 8

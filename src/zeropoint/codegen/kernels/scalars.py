@@ -1,6 +1,6 @@
-"""Vectors of numbers of any element type: bounds, sums of products, conversions.
+"""Arithmetic on vectors of any element type: bounds, sums of products, conversions.
 
-Element types are LLVM's (i1, i8, ..., i64, float, double); whether integers are signed is said where it matters.
+Element types are LLVM's (i1, i8, ..., i64, float, double). They have no sign, so functions take `signed` where needed.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from zeropoint.codegen.llvm.types import FLOATS, WIDTHS, Value, constant, elemen
 
 
 def bounded(f: Function, x: Value, low: float, high: float) -> Value:
-    """Floats between two numbers; x is not NaN."""
-    # Not llvm.maxnum and llvm.minnum: LLVM calls fmaxf of libm for these on machines without such an instruction.
+    """Clamp floats to [low, high]. x must not be NaN."""
+    # On machines without such an instruction, LLVM would call fmaxf of libm for llvm.maxnum.
     for predicate, bound in (("ogt", low), ("olt", high)):
         x = f.select(f.compare(predicate, x, bound), x, constant(x.type, bound))
     return x
 
 
 def plus_product(f: Function, isa: InstructionSet, a: Value, b: Value, c: Value) -> Value:
-    """a b + c, a step of a sum of products: of f32 rounded once, of f64 twice (`zeropoint.numerics.products`)."""
+    """a b + c, a step of a sum of products. f32 is rounded once, f64 twice (`zeropoint.numerics.products`)."""
     if element(a.type) == "double":
         return f.binary("fadd", c, f.binary("fmul", a, b))
     return f.intrinsic("fma", a, b, c) if isa.fused else _fused_in_double(f, a, b, c)
 
 
 def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
-    """a b + c of f32, rounded once, for machines without an FMA instruction, on which LLVM would call libm.
+    """a b + c of f32, rounded once, for machines without an FMA instruction, where LLVM would call libm.
 
-    The product is exact in f64. Its sum with c is rounded to odd in f64: of the two neighbours, the one whose last bit
-    is 1. Rounding that to f32 gives the correctly rounded exact sum.
+    The product is exact in f64. The sum with c is rounded to odd in f64: if inexact, to the neighbour whose last bit is
+    1. Rounding this to f32 gives the correctly rounded exact sum.
     """
     wide, bits = like(a, "double"), like(a, "i64")
     a, b, c = (f.cast("fpext", value, wide) for value in (a, b, c))
     product = f.binary("fmul", a, b)
     total = f.binary("fadd", product, c)
-    # The error of a sum (Knuth, TwoSum); NaN where there is an infinity, which is neither below nor above.
+    # The error of the sum (Knuth's TwoSum). With infinities it is NaN, for which both comparisons below are false.
     back = f.binary("fsub", total, product)
     error = f.binary("fadd", f.binary("fsub", product, f.binary("fsub", total, back)), f.binary("fsub", c, back))
     zero = Value(wide, "zeroinitializer")
@@ -49,7 +49,7 @@ def _fused_in_double(f: Function, a: Value, b: Value, c: Value) -> Value:
 
 
 def converted(f: Function, value: Value, target: str, *, signed: bool, to_signed: bool = True) -> Value:
-    """StableHLO's `convert`: integers wrap, floats truncate and saturate, NaN becomes 0, `i1` is "not zero"."""
+    """StableHLO's `convert`. Integers wrap; floats truncate and saturate, NaN becomes 0; to `i1` is "not zero"."""
     source, type_ = element(value.type), like(value, target)
     if source == target:
         return value

@@ -1,7 +1,7 @@
-"""Stable merge sort along one dimension, with any comparator: runs of 1, 2, 4, ... positions are merged.
+"""Stable merge sort along one dimension, with any comparator. Runs of 1, 2, 4, ... positions are merged.
 
-For every position of a left run, bisection finds its position in the right run. The interpreter does the same, so that
-even a comparator that is not an order gives the same permutation. `order` has the positions of every line, twice.
+For each element of a left run, bisection finds its place in the right run. The interpreter does the same, so that both
+give the same permutation even for a comparator that is not an order. `order` has two arrays of positions per line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zeropoint.codegen.llvm.types import Value, i64
 
 @dataclass(frozen=True)
 class Sort:
-    """`sizes` are the loops over lines, and last the line itself. The region is the comparator."""
+    """`sizes` are the sizes of the loops over lines, then the length of a line. The region is the comparator."""
 
     sizes: tuple[int, ...]
     reads: tuple[Access, ...]
@@ -27,11 +27,11 @@ class Sort:
 
     @property
     def length(self) -> int:
-        """Number of elements in a line."""
+        """The number of elements of a line."""
         return self.sizes[-1]
 
     def tasks(self, isa: InstructionSet) -> int:
-        """Number of lines."""
+        """The number of lines."""
         return math.prod(self.sizes[:-1])
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
@@ -52,7 +52,7 @@ class Sort:
 
 
 class _Line:
-    """Emits the code that sorts one line. `order` is two arrays of positions, used in turn."""
+    """Emits the code that sorts one line. `order` has two arrays of positions, which are read and written in turn."""
 
     def __init__(self, shape: Sort, f: Function, isa: InstructionSet, addresses: list[Value], order: Value):
         self.shape, self.f, self.order = shape, f, order
@@ -61,7 +61,7 @@ class _Line:
         self.elements = Elements(f, isa, shape.reads)
 
     def _position(self, side: Value, at: Value) -> Value:
-        """The position at index `at` of the array that starts `side` bytes into `order`."""
+        """Element `at` of the array of positions at byte offset `side` of `order`."""
         address = self.f.at(self.order, self.f.add(side, self.f.mul(at, 4)))
         return self.f.cast("zext", self.f.load("i32", address), "i64")
 
@@ -99,7 +99,7 @@ class _Line:
         f.loop(0, length, 1, move)
 
     def _merge(self, source: Value, target: Value, turn: Value, width: Value, pair: Value) -> None:
-        """Merge one pair of runs. The rest of the right run follows the last element of the left run."""
+        """Merge one pair of runs: each left element after the right elements before it, then the rest of the right."""
         f, length = self.f, i64(self.shape.length)
         begin = f.binary("shl", pair, f.add(turn, 1))
         middle = f.minimum(f.binary("add", begin, width), length)
@@ -122,7 +122,7 @@ class _Line:
         f.loop(taken, end, 1, copy, [to])
 
     def _bisected(self, source: Value, low: Value, high: Value, turn: Value, own: list[Value]) -> Value:
-        """The end of the part of the right run that sorts before `own`, found by bisection."""
+        """The end of the right run's elements that sort before `own`, found by bisection."""
         f, last = self.f, i64(self.shape.length - 1)
 
         def halve(_: Value, carried: list[Value]) -> list[Value]:

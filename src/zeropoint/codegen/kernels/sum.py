@@ -1,7 +1,8 @@
 """Sums of activations of different scales with one rounding: `fxpmath.weighted_sum`.
 
-clamp(zp + (sum_i (x_i - z_i) * A_i + 2^(N-1)) >> N). All terms without x are one constant. 8-bit values are widened by
-in-lane unpacking, which in-lane packing reverses; two operands with 16-bit factors take one VPMADDWD.
+The result is clamp(zp + ((sum_i (x_i - z_i) * A_i + 2^(N-1)) >> N)). All terms without x are one constant. In-lane
+unpacking widens the 8-bit values, and in-lane packing reverses its order. Two operands with 16-bit factors take one
+VPMADDWD.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from zeropoint.numerics import CommonScaleSum
 
 
 def summed(f: Function, isa: InstructionSet, total: CommonScaleSum, read: Sequence[Value]) -> Value:
-    """The weighted sum of i8 values, for one vector of 8-bit activations of each operand."""
-    # Additions wrap modulo 2^32: the total fits i32 (`CommonScaleSum`), although partial sums may not.
+    """The weighted sum of one vector of 8-bit activations per operand."""
+    # Additions wrap modulo 2^32. The total fits i32 (`CommonScaleSum`), although partial sums may not.
     start = [constant(isa.i32, total.constant_term(isa.offset))] * 4
     shorts = [shorts_of(f, isa, value) for value in read]
     if len(read) == 2 and isa.multiply_add and max(map(abs, total.multipliers)) < 1 << 15:
@@ -35,7 +36,7 @@ def summed(f: Function, isa: InstructionSet, total: CommonScaleSum, read: Sequen
 def _pairs(
     f: Function, isa: InstructionSet, multipliers: Sequence[int], shorts: list[list[Value]], totals: list[Value]
 ) -> list[Value]:
-    """(x, y) side by side as i16, times (A, B)."""
+    """The sums of two operands: interleaved i16 pairs (x, y) times (A, B)."""
     assert isa.multiply_add is not None
     factors = f.bits(constant(isa.i32, (multipliers[0] & 0xFFFF) | (multipliers[1] << 16)), isa.i16)
     result: list[Value] = []

@@ -1,4 +1,4 @@
-"""The sweeps of a kernel of rows: which of its scalars each one computes, and what it keeps for later ones."""
+"""The sweeps of a kernel of rows: the scalars that each sweep computes, and those that it keeps for later sweeps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from zeropoint.codegen.kernels.elements import Gather, Number, Read, Reduce, Sca
 class Sweeps:
     """The scalars of a body by the sweep that computes them.
 
-    `wide` says for each scalar whether it differs between elements; `known` is the number of successive reductions
-    after which it can be computed. `needed` lists the scalars that each sweep computes, `kept` those that a later sweep
-    also needs. Scalars that are the same in all rows are computed ahead: `before` lists them, `ahead` those that rows
-    need, `numbers_before` the ones that they read and that do not differ between elements either.
+    `wide` says for each scalar whether it differs between the elements of a row. `known` is the number of successive
+    reductions after which it can be computed. `needed` lists the scalars that each sweep computes, and `kept` has those
+    that a later sweep also needs.
+
+    Scalars that are the same in all rows are computed ahead. `before` lists those that differ between elements, and
+    `ahead` has the ones among them that rows need. `numbers_before` lists the numbers that they are computed from.
     """
 
     def __init__(self, sizes: Sequence[int], reads: Sequence[Access], body: Scalars):
@@ -49,7 +51,7 @@ class Sweeps:
         return [n for n, i in enumerate(body) if isinstance(i.what, Reduce) and self.known[n] == sweep + 1]
 
     def numbers_in(self, body: Scalars, sweep: int) -> list[int]:
-        """The numbers of a row that the elements of a sweep are computed from."""
+        """The numbers of a row from which a sweep computes elements."""
         used = {k for n in self.needed[sweep] for k in body[n].arguments} | {len(body) - 1}
         return [n for n in sorted(used) if not self.wide[n] and not isinstance(body[n].what, Number)]
 
@@ -59,14 +61,14 @@ class Sweeps:
         for i in body:
             moves = isinstance(i.what, Read) and any(reads[i.what.operand].strides[:-1])
             still.append(not isinstance(i.what, Reduce | Gather) and not moves and all(still[n] for n in i.arguments))
-        # With one row there is nothing to share.
+        # A single row shares nothing.
         if math.prod(sizes[:-1]) == 1:
             return set()
         used = {n for k, i in enumerate(body) for n in i.arguments if not still[k]}
         return {n for n in used if still[n] and self.wide[n] and not isinstance(body[n].what, Read)}
 
     def _numbers(self, body: Scalars, wide: Sequence[int]) -> list[int]:
-        """The row-constant scalars that the `wide` ones are computed from; in order."""
+        """The scalars from which the `wide` ones are computed and that do not differ between elements, in order."""
         found, waiting = set[int](), [k for n in wide for k in body[n].arguments if not self.wide[k]]
         while waiting:
             n = waiting.pop()
@@ -78,7 +80,7 @@ class Sweeps:
     def _closure(
         self, body: Scalars, wanted: set[int], there: Collection[int] = (), computed: Collection[int] = ()
     ) -> tuple[list[int], set[int]]:
-        """The scalars needed to compute the wanted ones, in order, and the earlier ones that must be kept for them.
+        """The scalars to compute for the wanted ones, in order, and the scalars of earlier sweeps to keep for them.
 
         Scalars that are only read are read again instead of kept.
         """
@@ -87,7 +89,7 @@ class Sweeps:
             n = waiting.pop()
             if not self.wide[n] or n in found or n in there:
                 continue
-            # To read again costs no more than to read what was kept.
+            # Reading from memory again costs no more than reading a buffer.
             if n in computed and not _is_read(body, n):
                 kept.add(n)
                 continue
@@ -97,7 +99,7 @@ class Sweeps:
 
 
 def _is_read(body: Scalars, n: int) -> bool:
-    """Whether a scalar is read, or an integer that is widened as it is read, which is one instruction too."""
+    """Whether a scalar is read, or an integer that is widened as it is read. Both take one instruction."""
     i = body[n]
     if i.name == "convert" and i.type in ("i16", "i32"):
         n = i.arguments[0]

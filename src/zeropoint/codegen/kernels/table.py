@@ -1,9 +1,10 @@
 """Table lookups of 8-bit values in registers, by an instruction with 4-bit indices that gives 0 if bit 7 is set.
 
-A table of 256 entries is split into two halves of eight parts of 16. A vector x is looked up in each part n with index
-x - 16 n. With signed saturation, this index is negative for values before the part and for those of the other half; for
-all others its low four bits are correct. Each part stores the XOR of its entries with those of the preceding part, and
-the results are combined by XOR.
+A table of 256 entries has two halves of eight parts of 16 entries. A vector x is looked up in each part n of a half
+with index x - 16 n, by a subtraction with signed saturation. The index is negative for values before the part and for
+those of the other half. For all others, its low four bits are correct. A value thus finds an entry in its own part and
+in all preceding parts of the half. Each part stores the XOR of its entries with those of the preceding part, so that
+the XOR of all results is the entry of the value's own part.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from zeropoint.codegen.llvm.types import Value, lanes, vector
 
 
 def parts_of(f: Function, isa: InstructionSet, table: Value) -> list[Value]:
-    """The sixteen parts of a table of 256 entries, each repeated in all lanes of a vector."""
+    """The 16 parts of a table of 256 entries, each repeated in all lanes of a vector."""
     entries = [f.load("<16 x i8>", table, 16 * n) for n in range(16)]
     parts = [f.binary("xor", part, entries[n - 1]) if n % 8 else part for n, part in enumerate(entries)]
     return [f.shuffle(part, None, [*range(16)] * isa.lanes) for part in parts]
@@ -38,8 +39,8 @@ def looked_up(f: Function, isa: InstructionSet, parts: list[Value], x: Value) ->
 def indices_of(f: Function, x: Value) -> list[Value]:
     """The elements of a vector of unsigned 16-bit indices, each as i64.
 
-    An instruction per element that moves it out of the vector limits how many entries are read. So four are moved at a
-    time and separated in scalar registers.
+    Moving each element out of the vector takes an instruction, which would limit the rate of lookups. So four elements
+    are moved at a time and separated in scalar registers.
     """
     count = lanes(x.type)
     if count % 4:
@@ -48,7 +49,7 @@ def indices_of(f: Function, x: Value) -> list[Value]:
     found: list[Value] = []
     for lane in range(0, count, 4):
         four = f.lane(words, lane // 4)
-        # A shift by 48 leaves nothing to mask.
+        # After a shift by 48, no bits are left to mask.
         found += [f.binary("and", f.binary("lshr", four, 16 * n) if n else four, 0xFFFF) for n in range(3)]
         found.append(f.binary("lshr", four, 48))
     return found

@@ -1,4 +1,4 @@
-"""Splitting a length into tiles."""
+"""Splits of a length into tiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """`count` adjacent tiles of one size, from element `first` on, with `before` preceding tiles."""
+    """`count` adjacent tiles of one size, from element `first` on. `before` tiles precede them."""
 
     size: int
     count: int
@@ -16,19 +16,19 @@ class Part:
     before: int
 
     def starts(self) -> Iterator[int]:
-        """The first element of every tile."""
+        """The first element of each tile."""
         return iter(range(self.first, self.first + self.size * self.count, self.size))
 
 
 @dataclass(frozen=True)
 class Split:
-    """A length in tiles of at most two sizes."""
+    """A split of a length into tiles of at most two sizes."""
 
     parts: tuple[Part, ...]
 
     @staticmethod
     def of(*sizes: tuple[int, int]) -> Split:
-        """A split from (size, count) pairs in order; empty ones are left out."""
+        """A split from (size, count) pairs in order. Empty pairs are omitted."""
         parts: list[Part] = []
         first = before = 0
         for size, count in sizes:
@@ -44,7 +44,7 @@ class Split:
 
 
 def balanced(length: int, most: int) -> Split:
-    """The fewest tiles of at most `most` elements, with sizes that differ by at most one."""
+    """The smallest number of tiles of at most `most` elements. Sizes differ by at most one."""
     count = -(-length // most)
     size = -(-length // count)
     # count * size - length tiles are smaller by one.
@@ -53,12 +53,12 @@ def balanced(length: int, most: int) -> Split:
 
 
 def greedy(length: int, most: int) -> Split:
-    """Tiles of `most` elements, and one with the rest."""
+    """Tiles of `most` elements, and one tile with the rest."""
     return Split.of((most, length // most), (length % most, 1))
 
 
 def divisor(length: int) -> int:
-    """A divisor of `length` up to 16, as steps of a loop: the greatest in 4..8, else the greatest of all."""
+    """A divisor of `length` up to 16, for the steps of a loop: the greatest in 4..8, otherwise the greatest."""
     found = [n for n in range(1, min(length, 16) + 1) if length % n == 0]
     good = [n for n in found if 4 <= n <= 8]
     return good[-1] if good else found[-1]

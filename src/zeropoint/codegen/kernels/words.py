@@ -1,10 +1,10 @@
-"""Vectors of i32 as the nearest i16, and shifted to the left.
+"""Saturation of i32 vectors to i16, and left shifts of i32 vectors.
 
-**Saturation.** x86 packs two vectors to one and saturates, in every 128-bit lane for itself; one shuffle of 64-bit
-parts then brings the elements into their order. LLVM narrows every vector of 512 bits alone, in two instructions of the
-same unit, and joins the halves.
+**Saturation.** x86 has an instruction that packs two vectors to one and saturates, within each 128-bit lane. One
+shuffle of 64-bit parts then restores the order. LLVM instead narrows each 512-bit vector alone, in two instructions of
+the same execution unit, and joins the halves.
 
-**Shifts.** LLVM's shift by 32 is undefined, that of x86 gives 0, as the product with 2^32 does.
+**Shifts.** LLVM's shift by 32 is undefined. x86's gives 0, which equals the product with 2^32 modulo 2^32.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 PART = 4
-"""Elements of a lane that stay together."""
+"""The number of elements of a lane that stay together."""
 
 
 def _by_vectors(f: Function, step: Callable[..., Value], most: int, *operands: Value) -> Value:
-    """A step on vectors of at most `most` elements; longer ones are halved."""
+    """Apply a step to vectors of at most `most` elements. Longer vectors are halved."""
     count = lanes(operands[0].type)
     if count <= most:
         return step(*operands)
@@ -31,7 +31,7 @@ def _by_vectors(f: Function, step: Callable[..., Value], most: int, *operands: V
 
 
 def saturated(f: Function, isa: InstructionSet, x: Value) -> Value:
-    """i16 of a vector of i32."""
+    """Convert a vector of i32 to i16 with saturation."""
 
     def packed(part: Value) -> Value:
         return _packed(f, isa, part)
@@ -45,13 +45,13 @@ def _packed(f: Function, isa: InstructionSet, x: Value) -> Value:
     if packing is None or packing.pack_shorts is None:
         return f.cast("trunc", f.clamp(x, -(1 << 15), (1 << 15) - 1), vector(count, "i16"))
     packed = packing.shorts(f, *(f.shuffle(x, None, range(at, at + count // 2)) for at in (0, count // 2)))
-    # The parts of the first half are in the even places, those of the second half in the odd ones.
+    # The parts of the first half are in even places, those of the second half in odd places.
     parts = [*range(0, 2 * packing.lanes, 2), *range(1, 2 * packing.lanes, 2)]
     return f.shuffle(packed, None, [PART * part + n for part in parts for n in range(PART)])
 
 
 def raised(f: Function, isa: InstructionSet, x: Value, by: Value) -> Value:
-    """x << by of vectors of i32; 0 for 32."""
+    """x << by, for vectors of i32. A shift by 32 gives 0."""
 
     def shifted(part: Value, amounts: Value) -> Value:
         return _shifted(f, isa, part, amounts)

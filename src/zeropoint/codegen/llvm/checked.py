@@ -1,4 +1,4 @@
-"""The builder of the debug build: a check in front of every load and store.
+"""The builder of the debug build, which emits a check before every load and store.
 
 ```
   %pointer = getelementptr i8, ptr %out, i64 %offset      ; not `inbounds`, from which LLVM could infer that it is
@@ -15,9 +15,9 @@ good:
   store <16 x i32> %value, ptr %pointer, align 64
 ```
 
-A pointer may only access the memory of the argument it was derived from; pointers to the stack and to tables, only
-theirs. Functions have an additional argument, a pointer to `Layout`. The first fault is recorded, and the function
-returns without the access. The caller continues, with all later accesses still checked.
+A pointer may access only the memory of the argument that it was derived from. Pointers to the stack and to tables may
+access only these. Functions have an additional argument, a pointer to a `Layout`. The first fault is recorded, and the
+function returns without the access. The caller continues, and all later accesses are still checked.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from zeropoint.codegen.llvm.types import Value, i64, lanes
 
 
 class Layout:
-    """Byte offsets in the block at `%bounds`: the step's number, the address of the record, the block's size, ranges.
+    """Byte offsets in the block at `%bounds`: number of the step, address of the record, size of the block, ranges.
 
-    The blocks of the steps inside of a loop or branch follow its own.
+    The block of a loop or branch is followed by the blocks of the steps inside of it.
 
-    The entry of an argument has four addresses: the begin and end of loads, and the begin and end of stores. The record
-    has six i64: whether it is in use, and the step, pointer, address, size and kind of the first fault.
+    The entry of an argument has four addresses: the begin and end for loads, and the begin and end for stores. The
+    record has six i64: whether it is in use, and the step, pointer, address, size and kind of the first fault.
     """
 
     STEP = 0
@@ -47,9 +47,9 @@ class Layout:
 
 
 LOAD, STORE, MISALIGNED = range(3)
-"""Kinds of faults."""
+"""The kinds of faults."""
 STACK, TABLE = -1, -2
-"""Pseudo-numbers of pointers that are not arguments."""
+"""The numbers of pointers that are not arguments."""
 
 _FAULT = """
 define internal void @fault(ptr %bounds, i64 %pointer, i64 %address, i64 %size, i64 %kind) noinline cold nounwind {
@@ -79,7 +79,7 @@ done:
 
 @dataclass(frozen=True)
 class _Origin:
-    """The origin of a pointer: an argument, by its number among the pointers, or a block of bytes at `base`."""
+    """The origin of a pointer: an argument, by its number among pointers, or a block of bytes at `base`."""
 
     pointer: int
     base: Value
@@ -87,7 +87,7 @@ class _Origin:
 
 
 class CheckedModule(Module):
-    """A module whose functions check their memory accesses."""
+    """A module whose functions check memory accesses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class CheckedModule(Module):
 
 
 class CheckedFunction(Function):
-    """A function that tracks the origin of its pointers and checks every access."""
+    """A function that tracks the origins of its pointers and checks every access."""
 
     def __init__(self, module: CheckedModule, name: str, arguments: Sequence[tuple[str, str]], result: str):
         super().__init__(module, name, [*arguments, ("ptr", "bounds")], result)
@@ -129,7 +129,7 @@ class CheckedFunction(Function):
         return self._origins[pointer.name]
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
-        """`pointer + offset`, without `inbounds`, from which LLVM could infer that the access is valid."""
+        """`pointer + offset`. Without `inbounds`, because LLVM could infer from it that the access is valid."""
         if offset == 0:
             return pointer
         made = self.let("ptr", f"getelementptr i8, {pointer}, {i64(offset) if isinstance(offset, int) else offset}")
@@ -151,13 +151,13 @@ class CheckedFunction(Function):
     def delegate(self, name: str, *arguments: Value) -> None:
         """Call another function of this module with the same pointers, possibly offset, in the same order."""
         pointers = [self._origin(argument).pointer for argument in arguments if argument.type == "ptr"]
-        # The callee finds its bounds by the number of the pointer, so both functions must number them alike.
+        # The callee finds bounds by the number of the pointer, so both functions must number pointers equally.
         if pointers != list(range(len(pointers))):
             raise ValueError(f"found pointers of arguments {pointers} for {name}, expected them in order")
         super().delegate(name, *arguments, self._bounds)
 
     def run_kernel(self, name: str, arguments: Sequence[Value], tasks: int, number: int) -> None:
-        """Run all tasks of a kernel, the step `number` after this one, whose bounds it checks."""
+        """Run all tasks of a kernel, with the bounds of the step that is `number` after this one."""
         place = self.let("ptr", f"getelementptr i8, {self._bounds}, i64 {Layout.STRIDE}")
         size = self.let("i64", f"load i64, {place}, align 8")
         bounds = self.let("ptr", f"getelementptr i8, {self._bounds}, {self.mul(size, number)}")
@@ -168,19 +168,19 @@ class CheckedFunction(Function):
         origin = self._origin(pointer)
         low, high = self._range(origin, write)
         address = self.let("i64", f"ptrtoint {pointer} to i64")
-        # Unsigned, so that an address below the buffer that wraps around is far above its end.
+        # The comparison is unsigned, so that an address that wraps around below 0 is far above the end.
         outside = [self.compare("ult", address, low), self.compare("ugt", self.add(address, size), high)]
         kind = i64(STORE if write else LOAD)
         self._report(self.binary("or", *outside), origin, address, size, kind)
         if align > 1:
-            # LLVM may use aligned instructions by the stated alignment, which fault on other addresses; the debug build
-            # reports them.
+            # LLVM may use aligned instructions for the stated alignment. They fault at other addresses, which the debug
+            # build reports.
             rest = self.binary("and", address, i64(align - 1))
             self._report(self.compare("ne", rest, 0), origin, address, size, i64(MISALIGNED))
 
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
         """Report a fault and return, unless `size` bytes at each offset are within the pointer's bounds and aligned."""
-        # A gather may read any of its lanes, so each address is checked by itself.
+        # A gather may read any address, so each lane is checked.
         for lane in range(lanes(offsets.type)):
             self.touch(self.at(pointer, self.lane(offsets, lane)), size, align)
 
@@ -194,11 +194,11 @@ class CheckedFunction(Function):
         self.leave(bad, fault)
 
     def _range(self, origin: _Origin, write: bool) -> tuple[Value, Value]:
-        """The address range that a pointer may access, loaded once at the start of the function."""
+        """The address range that a pointer may access. It is loaded once, at the start of the function."""
         key = (origin.base.name, write)
         if key not in self._ranges:
             if origin.pointer < 0:
-                # Tables are constants: any store to one is outside of its empty range.
+                # Tables are constants, so their range for stores is empty.
                 end = i64(0) if write and origin.pointer == TABLE else i64(origin.size)
                 low = self._early("i64", f"ptrtoint {origin.base} to i64")
                 self._ranges[key] = low, self._early("i64", f"add {low}, {end.name}")

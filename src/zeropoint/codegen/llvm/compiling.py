@@ -1,4 +1,4 @@
-"""Compile modules, in this process or in a separate one that imports little more than LLVM's library."""
+"""Compile modules in this process, or in a separate process that imports little more than LLVM's library."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
     "debug": compile_quickly,
     "bitcode": compile_bitcode,
 }
-"""Form -> compiler: optimized machine code, unoptimized machine code, or bitcode for `combined_object`."""
+"""The compiler of each form: optimized machine code, unoptimized machine code, or bitcode for `combined_object`."""
 
 KILLED = tuple(-getattr(signal, name) for name in ("SIGKILL", "SIGTERM") if hasattr(signal, name))
-"""Statuses of a process that others ended. Ctrl-C is not among them: it ends this process, too."""
+"""The statuses of a process that was killed from outside. Ctrl-C is not included, because it ends this process, too."""
 
 
 def compiled(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[bytes]:
-    """Compile modules to a form of `FORMS`, one after the other."""
+    """Compile modules one by one to a form of `FORMS`."""
     return (FORMS[form](text, isa) for text in texts)
 
 
 def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iterator[bytes]:
-    """The same in a separate process.
+    """Compile modules like `compiled`, in a separate process.
 
-    This process compiles the rest if the other one is killed, as the system does where memory is short. Raises
-    RuntimeError if LLVM fails, which is a bug in this package.
+    If that process is killed, for example because memory is short, this process compiles the rest. Raises RuntimeError
+    if LLVM fails, which is a bug in this package.
     """
     command = [sys.executable, "-c", "from zeropoint.codegen.llvm.compiling import serve; serve()"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     asked = pickle.dumps((list(texts), isa.triple, isa.cpu, isa.features, form, os.getpid()))
     pipe, made = subprocess.PIPE, 0
     with (
-        tempfile.TemporaryFile() as errors,  # a pipe that nobody reads could fill up
+        tempfile.TemporaryFile() as errors,  # an unread pipe could fill up and block the process
         subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=environment) as process,
     ):
         assert process.stdin is not None
@@ -56,7 +56,7 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iter
                 made += 1
                 yield data
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
-            with suppress(BrokenPipeError):  # what was not written
+            with suppress(BrokenPipeError):  # input that was not written
                 process.stdin.close()
             if process.wait() not in KILLED:
                 errors.seek(0)
@@ -65,16 +65,16 @@ def compiled_apart(texts: Sequence[str], isa: InstructionSet, form: str) -> Iter
 
 
 def _failure(status: int, errors: bytes) -> str:
-    """The report about a compiler that ended with this status, with the name of the signal that killed it."""
+    """A message about a compiler that ended with this status, with the name of the signal that killed it, if any."""
     ended = signal.Signals(-status).name if status < 0 else f"status {status}"
     return f"LLVM failed ({ended}):\n{errors.decode(errors='replace')}"
 
 
 def serve() -> None:
-    """Compile modules from standard input and write each object to standard output when it is ready."""
+    """Compile modules from standard input, and write each object to standard output when it is ready."""
     texts, triple, cpu, features, form, parent = pickle.load(sys.stdin.buffer)
     end_with(parent)
-    # The steps of the row are not used: the text has them already. Compiling needs triple, cpu and features.
+    # The text contains the instructions already. Of the instruction set, only triple, cpu and features are used.
     isa = replace(INSTRUCTION_SETS["portable"], triple=triple, cpu=cpu, features=features)
     for made in compiled(texts, isa, form):
         pickle.dump(made, sys.stdout.buffer)

@@ -1,8 +1,8 @@
 """Instruction sets as data: the vector width, and the instruction for each step of a kernel.
 
-Every step has a portable form in plain LLVM. A row of the table names the intrinsic that replaces it if the machine has
-one. 16- and 8-bit elements are packed inside 128-bit lanes, as on x86; with a single lane (AArch64) this is the normal
-element order.
+Every step has a portable form in plain LLVM. A row of the table names the intrinsic that replaces it, if the machine
+has one. Elements of 16 and 8 bits are packed inside 128-bit lanes, as on x86. With a single lane (AArch64), this is the
+normal order of elements.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DotStep = Callable[[Function, Value, Value, Value], Value]
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """A row of the table: vectors of `width` 32-bit elements, the number of registers, and the steps of a kernel."""
+    """A row of the table: the `width` of vectors in 32-bit elements, the number of registers, and the instructions."""
 
     name: str
     triple: str
@@ -27,25 +27,25 @@ class InstructionSet:
     width: int
     registers: int
     unsigned: bool
-    """Whether the dot product takes activations as u8 (stored integers plus 128) or as i8."""
+    """Whether the dot product takes activations as u8 (storage integers plus 128), and not as i8."""
     dot: DotStep
-    """Per i32 element: acc plus the four products of adjacent 8-bit activations and i8 weights."""
+    """For each i32 element: acc plus the four products of adjacent 8-bit activations and i8 weights."""
     pack_shorts: str | None
-    """Two vectors of i32 to one of i16, saturating, lane by lane."""
+    """Packs two vectors of i32 to one of i16, with saturation, lane by lane."""
     pack_bytes: str | None
-    """Two vectors of i16 to one of u8 (i8 if activations are signed), saturating, lane by lane."""
+    """Packs two vectors of i16 to one of u8 (i8 if activations are signed), with saturation, lane by lane."""
     multiply_high: str | None
     """(a * b + 2^14) >> 15 of i16."""
     multiply_add: str | None
     """Products of adjacent i16, added in pairs to i32."""
     look_up: str | None = None
-    """Table lookup in each lane: an index's low four bits select a byte of the table, or 0 if its bit 7 is set."""
+    """A table lookup in each lane. The low four bits of an index select a byte; the result is 0 if its bit 7 is set."""
     shift_left: str | None = None
-    """i32 shifted left by the i32 in the same place; 0 from 32 on."""
+    """Shifts each i32 left by an i32; 0 for shifts of 32 or more."""
     fused: bool = True
-    """Whether there are instructions for float multiply-add and for rounding to even; otherwise LLVM calls libm."""
+    """Whether there are instructions for float multiply-add and for rounding to even. Otherwise LLVM calls libm."""
     weight_limit: int = 128
-    """The greatest |weight| that cannot saturate the dot product."""
+    """The largest |weight| with which the dot product cannot saturate."""
 
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
@@ -72,7 +72,7 @@ class InstructionSet:
 
     @property
     def offset(self) -> int:
-        """The offset between a stored i8 and the 8-bit activation that kernels read."""
+        """The difference between the 8-bit activation that kernels read and the storage integer (i8)."""
         return 128 if self.unsigned else 0
 
     @property
@@ -91,7 +91,10 @@ class InstructionSet:
         return vector(4 * self.width, "i8")
 
     def shorts(self, f: Function, low: Value, high: Value) -> Value:
-        """Pack two vectors of i32 to one of i16, saturating. Lane l: four elements of low's lane l, then of high's."""
+        """Pack two vectors of i32 to one of i16, with saturation.
+
+        Lane l has four elements of lane l of low, then four of lane l of high.
+        """
         width = lanes(low.type)
         result = vector(2 * width, "i16")
         if self.pack_shorts is not None and width == self.width:
@@ -101,14 +104,17 @@ class InstructionSet:
         return f.cast("trunc", f.clamp(joined, -(1 << 15), (1 << 15) - 1), result)
 
     def narrow(self, f: Function, low: Value, high: Value) -> Value:
-        """Pack two vectors of i16 to 8-bit activations, saturating. Lane l: eight of low's lane l, then of high's."""
+        """Pack two vectors of i16 to 8-bit activations, with saturation.
+
+        Lane l has eight elements of lane l of low, then eight of lane l of high.
+        """
         width = lanes(low.type)
         result = vector(2 * width, "i8")
         if self.pack_bytes is not None and width == 2 * self.width:
             return f.call(result, self.pack_bytes, low, high)
         joined = f.shuffle(low, high, _lane_order(width, 8))
-        # Saturation is part of the step: kernels clamp to the storage by packing, and only clamp narrower bounds
-        # explicitly.
+        # The saturation is required: kernels clamp to the storage range by packing, and clamp explicitly only to
+        # narrower bounds.
         first, last = (0, 255) if self.unsigned else (-128, 127)
         return f.cast("trunc", f.clamp(joined, first, last), result)
 
@@ -118,14 +124,14 @@ class InstructionSet:
         return f.intrinsic(f"{kind}min", f.intrinsic(f"{kind}max", x, low), high)
 
     def pairs(self, f: Function, acc: Value, activations: Value, weights: Value) -> Value:
-        """Per i32 element: acc plus the two products of adjacent i16, modulo 2^32."""
-        # Other widths (a tail of a row) use plain LLVM: an intrinsic exists for one width only.
+        """For each i32 element: acc plus the two products of adjacent i16, modulo 2^32."""
+        # An intrinsic exists for one width only. Other widths (the tail of a row) use plain LLVM.
         if self.multiply_add is not None and lanes(acc.type) == self.width:
             return f.add(acc, f.call(acc.type, self.multiply_add, activations, weights))
         wide = vector(lanes(activations.type), "i32")
         products = f.binary("mul", f.cast("sext", activations, wide), f.cast("sext", weights, wide))
         for tap in range(2):
-            # Sums are taken modulo 2^32 in any order. The lowering has proved that the final sum fits.
+            # Sums are modulo 2^32, in any order. Lowering has proved that the final sum fits.
             acc = f.add(acc, f.shuffle(products, None, range(tap, lanes(wide), 2)))
         return acc
 
@@ -135,8 +141,8 @@ class InstructionSet:
             return f.call(a.type, self.multiply_high, a, b)
         wide = vector(lanes(a.type), "i32")
         product = f.binary("mul", f.cast("sext", a, wide), f.cast("sext", b, wide))
-        # (-2^15)^2 would give 2^15, which does not fit i16; PMULHRSW wraps there, SQRDMULH saturates. Multipliers are
-        # positive.
+        # (-2^15)^2 would give 2^15, which does not fit i16: PMULHRSW wraps, SQRDMULH saturates. It does not occur,
+        # because multipliers are positive.
         rounded = f.binary("ashr", f.add(product, 1 << 14), 15)
         return f.cast("trunc", rounded, a.type)
 
@@ -177,7 +183,7 @@ def _pairs(bits: int) -> DotStep:
 
 
 def portable_dot(unsigned: bool) -> DotStep:
-    """The dot product in plain LLVM, for any machine; `unsigned` selects u8 activations."""
+    """The dot product in plain LLVM, for any machine. `unsigned` selects u8 activations."""
     extend = "zext" if unsigned else "sext"
 
     def dot(f: Function, acc: Value, activations: Value, weights: Value) -> Value:
@@ -192,7 +198,7 @@ def portable_dot(unsigned: bool) -> DotStep:
 
 
 def _x86(name: str, cpu: str, width: int, dot: Callable[[int], DotStep], limit: int = 128) -> InstructionSet:
-    """A row with its narrower forms. The pack and multiply instructions depend on the width."""
+    """An x86 row with its narrower forms. The pack and multiply instructions depend on the width."""
     narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
     shorts, bytes_, high, add, look_up, left = _X86_NAMES[width]
     return InstructionSet(
@@ -235,8 +241,8 @@ _USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for nam
 ROWS = (
     _x86("avx512-vnni", "cascadelake", 16, _vnni),
     _x86("avx-vnni", "alderlake", 8, _vnni),
-    # 64, because VPMADDUBSW saturates its sums of two products to i16 (`numerics/dot_forms.py`); greater weights are
-    # split.
+    # The limit is 64, because VPMADDUBSW saturates its sums of two products to i16 (`numerics/dot_forms.py`). Larger
+    # weights are split.
     _x86("avx2", "haswell", 8, _pairs, limit=64),
     InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None, None, fused=False),
     InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM, None),

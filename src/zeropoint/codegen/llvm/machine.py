@@ -22,9 +22,10 @@ _llvm: Any = llvmlite.binding  # it has no type stubs
 
 
 class CodegenError(Error, ValueError):
-    """A program or processor without native code. The message has what was found, what was expected, and the fix.
+    """A program or processor that native code does not support.
 
-    `op` is the operation at fault, for its location in the text.
+    The message says what was found, what was expected, and the fix. `op` is the op at fault, for its location in the
+    text.
     """
 
     def __init__(self, message: str, op: object = None):
@@ -40,24 +41,24 @@ def _initialize() -> None:
 
 
 def llvm_version() -> str:
-    """The version of LLVM; compiled code depends on it."""
+    """The version of LLVM, on which compiled code depends."""
     return ".".join(map(str, _llvm.llvm_version_info))
 
 
 def triple_of(isa: InstructionSet) -> str:
-    """The target triple of a row; that of this process if the row has none."""
+    """The target triple of an instruction set; that of this process if it has none."""
     return isa.triple or str(_llvm.get_process_triple())
 
 
 def architecture(triple: str) -> str:
-    """The processor family of a triple, normalized: x86_64, aarch64, ..."""
+    """The normalized architecture of a triple: x86_64, aarch64, ..."""
     first = triple.split("-")[0].lower()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(first, first)
 
 
 @dataclass(frozen=True)
 class Abi:
-    """The defaults of an architecture's C compilers: processor features, and LLVM's name of the calling convention."""
+    """The defaults of an architecture's C compilers: processor features, and LLVM's name of the ABI."""
 
     features: str = ""
     name: str = ""
@@ -66,14 +67,14 @@ class Abi:
 ABIS: Mapping[str, Abi] = {
     "x86_64": Abi(),
     "aarch64": Abi(),
-    "riscv64": Abi("+m,+a,+f,+d,+c", "lp64d"),  # rv64gc, as Linux distributions
+    "riscv64": Abi("+m,+a,+f,+d,+c", "lp64d"),  # rv64gc, as in Linux distributions
     "wasm32": Abi(),
 }
-"""The architectures that code is made for. LLVM has more; their float steps would call a run-time library."""
+"""The supported architectures. On others that LLVM has, float steps would call a run-time library."""
 
 
 def check_triple(triple: str) -> None:
-    """Raise CodegenError for a triple that LLVM has no target for, or whose ABI is not known here."""
+    """Raise CodegenError for a triple that LLVM has no target for, or whose architecture is not in `ABIS`."""
     _initialize()
     try:
         _llvm.Target.from_triple(triple)
@@ -91,7 +92,7 @@ def check_triple(triple: str) -> None:
 def _target_machine(isa: InstructionSet, level: int = 3) -> Any:
     _initialize()
     return _llvm.Target.from_triple(triple_of(isa)).create_target_machine(
-        # Never the host's processor by default: an object must not depend on the machine that compiled it.
+        # The default is not the host's processor, because an object must not depend on the machine that compiled it.
         cpu=isa.cpu or "generic",
         features=isa.features,
         opt=level,
@@ -106,7 +107,7 @@ def _parsed(text: str, machine: Any) -> Any:
     module = _llvm.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    # Before optimization, which may crash on text that is not valid.
+    # Verified before optimization, which may crash on invalid text.
     module.verify()
     return module
 
@@ -125,7 +126,7 @@ def compile_object(text: str, isa: InstructionSet) -> bytes:
 
 
 def compile_quickly(text: str, isa: InstructionSet) -> bytes:
-    """An unoptimized ELF object of the module `text`. Raises RuntimeError as `compile_object`."""
+    """An unoptimized ELF object of the module `text`. Raises RuntimeError like `compile_object`."""
     machine = _target_machine(isa, 0)
     return machine.emit_object(_parsed(text, machine))
 
@@ -140,10 +141,10 @@ def combined_object(modules: Iterable[bytes], isa: InstructionSet, exported: Col
     machine = _target_machine(isa)
     first, *others = [_llvm.parse_bitcode(module) for module in modules]
     for module in others:
-        # Bitcode is linked before code generation, so that all kernels are one object and can be internal to it.
+        # Bitcode is linked before code generation, so that all kernels are in one object and internal to it.
         first.link_in(module)
     for symbol in (*first.functions, *first.global_variables):
-        # Two models in one program have kernels of the same names.
+        # Kernels are internal, because two models in one C program may have kernels of the same name.
         if not symbol.is_declaration and symbol.name not in exported and symbol.linkage.name == "external":
             symbol.linkage = "internal"
     first.verify()
@@ -157,10 +158,10 @@ def assembly(text: str, isa: InstructionSet) -> str:
 
 
 class Loaded:
-    """Objects linked in memory; their functions are valid as long as this object lives.
+    """Objects linked in memory. Their functions are valid as long as this object exists.
 
-    LLVM's JITLink links them. It reserves one block for the code and data of an object; MCJIT maps each section apart,
-    and aborts the process if two of them are more than 2 GB apart.
+    LLVM's JITLink links them, because it reserves one block for the code and data of an object. MCJIT maps each section
+    separately, and aborts the process if two of them are more than 2 GB apart.
     """
 
     def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
@@ -182,7 +183,7 @@ class Loaded:
 
 
 _LIBRARY = "kernels"
-"""LLVM's name of the library that the objects are linked to; each `Loaded` has its own linker."""
+"""LLVM's name of the library that objects are linked to. Each `Loaded` has its own linker."""
 
 
 NEEDED = {
@@ -192,11 +193,11 @@ NEEDED = {
     "neon-i8mm": {"i8mm", "dotprod"},
     "neon-dotprod": {"dotprod"},
 }
-"""The processor features that a row requires, by LLVM's names. Best rows first."""
+"""The processor features that each row requires, by LLVM's names. The best rows come first."""
 
 
 def best_of(family: str, features: Collection[str]) -> InstructionSet:
-    """The best row for a processor of a family (`architecture`) with these features."""
+    """The best row for a processor of an architecture with these features."""
     for name, needed in NEEDED.items():
         row = INSTRUCTION_SETS[name]
         if architecture(row.triple) == family and needed <= set(features):
@@ -215,7 +216,7 @@ def host() -> InstructionSet:
 def _features(family: str) -> set[str]:
     """The features in `NEEDED` that this processor has, from LLVM, or from Linux on AArch64."""
     if family == "x86_64":
-        # LLVM checks the operating system's support, too: AVX needs its registers saved on context switches.
+        # LLVM also checks whether the operating system supports AVX, that is, saves its registers on context switches.
         return {name for name, has in dict(_llvm.get_host_cpu_features()).items() if has}
     said = Path("/proc/cpuinfo")
     words = set(said.read_text().split()) if family == "aarch64" and said.exists() else set[str]()

@@ -61,14 +61,14 @@ PROCESSORS: dict[str, tuple[str, ...]] = {
         "neoverse-n1",
     ),
 }
-"""Maps each row of the table of instruction sets to the processors that it is the best row for."""
+"""The processors for which each instruction set is the best."""
 
 
 def instruction_set(*, isa: str | None = None, cpu: str | None = None, triple: str | None = None) -> InstructionSet:
-    """The instruction set to compile for: a row by name, the best row of a processor, or portable code for a triple.
+    """The instruction set to compile for: one by name, the best one of a processor, or portable code for a triple.
 
-    `cpu` "native" is this machine, and the default if no argument is given. A triple alone selects portable code.
-    Raises CodegenError for unknown names, and if the triple's architecture differs from the row's.
+    `cpu` "native" means this machine, and is the default if no argument is given. A triple alone selects portable code.
+    Raises CodegenError for unknown names, and if the instruction set belongs to another architecture than the triple.
     """
     if isa is not None and cpu is not None:
         raise CodegenError(f"found an instruction set '{isa}' and a processor '{cpu}', expected one of them")

@@ -1,7 +1,7 @@
 """Rounding of floats to integral values in plain LLVM, for machines without an instruction for it.
 
-There, LLVM calls `floor`, `roundeven`, ... of the math library, but not every library has all of them. Code compiled
-ahead of time contains these definitions instead, under the same names with internal linkage.
+On these machines, LLVM calls `floor`, `roundeven`, ... of the math library, and not every library has all of them. Code
+that is compiled ahead of time contains these definitions instead, under the same names with internal linkage.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _BODIES = {
 """,
 }
 _FORMATS = {"double": ("f64", "", 2.0**52), "float": ("f32", "f", 2.0**23)}
-"""By type: its name in intrinsics, the suffix of C's names, and the magnitude from which every value is integral."""
+"""For each type, its name in intrinsics, the suffix in C, and the magnitude from which all values are integral."""
 
 
 def rounding_functions() -> str:
-    """LLVM text of `floor`, `floorf`, `ceil`, ... Integral, infinite and NaN values, and -0, are returned unchanged."""
+    """The LLVM text of `floor`, `floorf`, `ceil`, ... Integral, infinite and NaN values are returned unchanged."""
     texts: list[str] = []
     for type_, (suffix, ending, limit) in _FORMATS.items():
         texts += [f"declare {type_} @llvm.{name}.{suffix}({type_}{', ' + type_ if name == 'copysign' else ''})"

@@ -1,7 +1,7 @@
-"""A builder of LLVM assembly: functions, typed values, structured loops, intrinsics that are declared on use.
+"""A builder of LLVM assembly: functions, typed values, structured loops, and intrinsics that are declared on use.
 
-It covers only what kernels need. Instructions are plain text, which LLVM verifies and optimizes. Equal text gives equal
-code; the cache of compiled kernels depends on that.
+It supports only what kernels need. Instructions are plain text, which LLVM verifies and optimizes. Equal text gives
+equal code, on which the cache of compiled kernels depends.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def _first(type_: str, count: int) -> Value:
 
 
 def _operand(left: Value, right: Value | float) -> Value:
-    """The right operand; a number is a literal of the left one's type."""
+    """The right operand. A number becomes a literal of the type of the left operand."""
     return right if isinstance(right, Value) else constant(left.type, right)
 
 
 class Module:
-    """Functions, the intrinsics they call and the tables they read."""
+    """A module: functions, the intrinsics that they call and the tables that they read."""
 
     def __init__(self) -> None:
         self.functions: list[Function] = []
@@ -31,7 +31,7 @@ class Module:
         self._tables: list[str] = []
 
     def function(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "void") -> Function:
-        """A new function. Arguments are (type, name) pairs; a pointer's attributes are part of its type."""
+        """A new function. Arguments are (type, name) pairs. The attributes of a pointer are part of its type."""
         function = Function(self, name, arguments, result)
         self.functions.append(function)
         return function
@@ -58,7 +58,7 @@ class Module:
 
 
 class Function:
-    """One function under construction. Instructions are appended to the current block."""
+    """A function under construction. Instructions are appended to the current block."""
 
     def __init__(self, module: Module, name: str, arguments: Sequence[tuple[str, str]], result: str):
         self.module = module
@@ -91,11 +91,11 @@ class Function:
         return self.let(left.type, f"{op} {left.type} {left.name}, {_operand(left, right).name}")
 
     def add(self, left: Value, right: Value | int) -> Value:
-        """Integer sum; adding a literal 0 emits no instruction."""
+        """The integer sum. Adding a literal 0 emits no instruction."""
         return left if right == 0 else self.binary("add", left, right)
 
     def mul(self, left: Value, right: Value | int) -> Value:
-        """Integer product; multiplying by a literal 1 emits no instruction."""
+        """The integer product. Multiplying by a literal 1 emits no instruction."""
         return left if right == 1 else self.binary("mul", left, right)
 
     def compare(self, predicate: str, left: Value, right: Value | float) -> Value:
@@ -106,7 +106,7 @@ class Function:
         return self.let(result, f"{instruction} {predicate} {left.type} {left.name}, {other.name}")
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
-        """`yes` where the condition is true, else `no`; elementwise for vectors."""
+        """`yes` if the condition is true, else `no`. Elementwise for vectors."""
         return self.let(yes.type, f"select {condition}, {yes}, {no}")
 
     def cast(self, op: str, value: Value, type_: str) -> Value:
@@ -114,7 +114,7 @@ class Function:
         return value if value.type == type_ else self.let(type_, f"{op} {value} to {type_}")
 
     def bits(self, value: Value, type_: str) -> Value:
-        """The same bits as another type."""
+        """The same bits in another type."""
         return self.cast("bitcast", value, type_)
 
     def call(self, result: str, name: str, *arguments: Value) -> Value:
@@ -137,8 +137,8 @@ class Function:
         return self.call(first.type, f"llvm.{name}.{suffix(first.type)}", *operands)
 
     def run_kernel(self, name: str, arguments: Sequence[Value], tasks: int, number: int) -> None:
-        """Run all tasks of a kernel, the step `number` after this one."""
-        del number  # the debug build needs it
+        """Run all tasks of a kernel, whose step is `number` after this one."""
+        del number  # only the debug build needs it
         self.perform(name, *arguments, i64(0), i64(tasks))
 
     def clamp(self, value: Value, low: int, high: int) -> Value:
@@ -146,12 +146,12 @@ class Function:
         return self.intrinsic("smin", self.intrinsic("smax", value, low), high)
 
     def divided(self, value: Value, by: int) -> tuple[Value, Value]:
-        """Quotient and remainder of an unsigned 64-bit scalar."""
+        """The quotient and remainder of an unsigned 64-bit scalar."""
         quotient = self.binary("udiv", value, i64(by))
         return quotient, self.binary("sub", value, self.mul(quotient, by))
 
     def joined(self, type_: str, scalars: Iterable[Value]) -> Value:
-        """A vector of the given scalars."""
+        """A vector of some scalars."""
         value = Value(type_, "poison")
         for lane, scalar in enumerate(scalars):
             value = self.let(type_, f"insertelement {value}, {scalar}, i64 {lane}")
@@ -162,22 +162,22 @@ class Function:
         return self.let(element(value.type), f"extractelement {value}, i64 {number}")
 
     def minimum(self, left: Value, right: Value) -> Value:
-        """The lesser of two signed 64-bit scalars."""
+        """The smaller of two signed 64-bit scalars."""
         return self.intrinsic("smin", left, right)
 
     def maximum(self, left: Value, right: Value) -> Value:
-        """The greater of two signed 64-bit scalars."""
+        """The larger of two signed 64-bit scalars."""
         return self.intrinsic("smax", left, right)
 
     def shuffle(self, left: Value, right: Value | None, indices: Sequence[int]) -> Value:
-        """`shufflevector`: indices select from left, then right; -1 gives an undefined element."""
+        """`shufflevector`: indices select elements of left, then right. -1 gives an undefined element."""
         other = "poison" if right is None else right.name
         mask = ", ".join("i32 poison" if index < 0 else f"i32 {index}" for index in indices)
         result = vector(len(indices), element(left.type))
         return self.let(result, f"shufflevector {left}, {left.type} {other}, <{len(indices)} x i32> <{mask}>")
 
     def concatenated(self, vectors: Sequence[Value]) -> Value:
-        """The concatenation of vectors of one type; their number must be a power of two."""
+        """The concatenation of vectors of one type. Their number must be a power of two."""
         while len(vectors) > 1:
             every = range(2 * lanes(vectors[0].type))
             vectors = [self.shuffle(low, high, every) for low, high in zip(vectors[::2], vectors[1::2], strict=True)]
@@ -219,7 +219,7 @@ class Function:
         self.emit(f"store {value}, {address}, align {align}")
 
     def touch(self, pointer: Value, size: int, align: int = 1, *, write: bool = False) -> None:
-        """Called before `size` bytes are read or written. A no-op except in a debug build (`codegen.llvm.checked`)."""
+        """Called before `size` bytes are read or written. Does nothing here; the debug build checks (`checked.py`)."""
 
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
         """Like `touch`, for reads of `size` bytes at each offset from the pointer."""
@@ -236,7 +236,7 @@ class Function:
         self.perform("llvm.memset.p0.i64", target, Value("i8", str(byte)), i64(size), Value("i1", "false"))
 
     def load_first(self, type_: str, count: int, pointer: Value, offset: Value | int = 0) -> Value:
-        """Load the first `count` elements of a vector; memory after them is not read, and the other elements are 0."""
+        """Load the first `count` elements of a vector. Memory after them is not read, and the other elements are 0."""
         if count == lanes(type_):
             return self.load(type_, pointer, offset)
         nothing = Value(type_, "zeroinitializer")
@@ -247,7 +247,7 @@ class Function:
         )
 
     def store_first(self, value: Value, count: int, pointer: Value, offset: Value | int = 0) -> None:
-        """Store the first `count` elements of a vector; memory after them is not written."""
+        """Store the first `count` elements of a vector. Memory after them is not written."""
         if count == lanes(value.type):
             return self.store(value, pointer, offset)
         if count & (count - 1) == 0:
@@ -259,7 +259,7 @@ class Function:
         return None
 
     def gather(self, type_: str, pointer: Value, offsets: Value, align: int) -> Value:
-        """Load a vector of elements from `pointer` plus each of `offsets`, a vector of i64 in bytes."""
+        """Load a vector of elements from `pointer` plus `offsets`, a vector of i64 in bytes."""
         self.touch_each(pointer, offsets, bytes_of(element(type_)), align)
         count = lanes(type_)
         addresses = self.let(vector(count, "ptr"), f"getelementptr i8, {pointer}, {offsets}")
@@ -270,19 +270,19 @@ class Function:
     def fresh(self, pointer: Value) -> Value:
         """The same pointer, made opaque to LLVM, so that loads through it are not hoisted out of a loop.
 
-        A kernel's weights do not fit the registers; hoisted loads would only be spilled to the stack.
+        The weights of a kernel do not fit the registers, so hoisted loads would only be spilled to the stack.
         """
         return self.call("ptr", "llvm.launder.invariant.group.p0", pointer)
 
     def pinned(self, value: Value) -> Value:
-        """The same vector of one; if it is an i32 or i64, LLVM computes it here, not behind a later loop."""
+        """The same vector of one element. LLVM computes an i32 or i64 here, and does not sink it after a later loop."""
         if element(value.type) not in ("i32", "i64"):
             return value
         scalar = self.lane(value, 0)
         return self.broadcast(self.let(scalar.type, f'call {scalar.type} asm sideeffect "", "=r,0"({scalar})'), 1)
 
     def prefetch(self, pointer: Value, offset: Value | int = 0) -> None:
-        """Prefetch a cache line into L2; any address is allowed."""
+        """Prefetch a cache line into L2. Any address is allowed."""
         self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         address = self.let("ptr", f"getelementptr i8, {pointer}, {i64(offset) if isinstance(offset, int) else offset}")
         self.emit(f"call void @llvm.prefetch.p0({address}, i32 0, i32 2, i32 1)")
@@ -370,7 +370,7 @@ class Function:
         self._open(staying)
 
     def _early(self, type_: str, text: str) -> Value:
-        """An instruction at the start of the function."""
+        """Emit an instruction at the start of the function."""
         self._count += 1
         self._early_lines.append(f"  %e{self._count} = {text}")
         return Value(type_, f"%e{self._count}")

@@ -9,7 +9,7 @@ import numpy as np
 
 FLOATS = frozenset(("float", "double"))
 WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "float": 32, "double": 64, "ptr": 64}
-"""Bits of an element type."""
+"""The widths of element types in bits."""
 
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 
@@ -26,7 +26,7 @@ class Value:
 
 
 def vector(count: int, element: str) -> str:
-    """The vector type of `count` elements; also a vector if `count` is 1."""
+    """The vector type of `count` elements. It is a vector even if `count` is 1."""
     return f"<{count} x {element}>"
 
 
@@ -39,13 +39,13 @@ def lanes(type_: str) -> int:
 
 
 def element(type_: str) -> str:
-    """The element type of a vector type; a scalar type is returned unchanged."""
+    """The element type of a vector type. A scalar type is returned unchanged."""
     found = _VECTOR.fullmatch(type_)
     return type_ if found is None else found[2]
 
 
 def like(value: Value, type_: str) -> str:
-    """A vector type with the same number of elements, of another type."""
+    """A vector type with the same number of elements and another element type."""
     return vector(lanes(value.type), type_)
 
 
@@ -57,12 +57,12 @@ def suffix(type_: str) -> str:
 
 
 def bytes_of(type_: str) -> int:
-    """The size of a type in memory, in bytes. Its elements must be whole bytes."""
+    """The size of a type in memory in bytes. Elements must be whole bytes."""
     return WIDTHS[element(type_)] // 8 * (lanes(type_) if type_.startswith("<") else 1)
 
 
 def literal(type_: str, number: float) -> str:
-    """A number of an element type as LLVM writes it; floats by the bits of the f64 of the same value."""
+    """A number of an element type as LLVM text. A float is written as the bits of the f64 of the same value."""
     if type_ == "float":
         with np.errstate(over="ignore"):
             number = float(np.float32(number))
@@ -77,7 +77,7 @@ def splat(type_: str, number: float) -> Value:
 
 
 def constant(type_: str, number: float) -> Value:
-    """A literal; for a vector type a splat, written as `zeroinitializer` if it is the integer 0."""
+    """A literal. For a vector type, it is a splat, or `zeroinitializer` for the integer 0."""
     if not type_.startswith("<"):
         return Value(type_, literal(type_, number))
     return Value(type_, "zeroinitializer") if number == 0 and element(type_) not in FLOATS else splat(type_, number)

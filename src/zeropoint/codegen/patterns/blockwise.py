@@ -1,9 +1,9 @@
-"""Products of rows with weights in blocks: the ops that `lower/real_matmul.py` makes of one, as `Blockwise`.
+"""Products of rows with weights in blocks, from the ops of `lower/real_matmul.py` to `Blockwise`.
 
 %p = dot_general (reshape %source), constant, batching_dims = [1] x [0]      i32: [blocks, rows, channels]
-%q = multiply (add (convert %p), corrections), factors                       i64; the corrections may be left out
+%q = multiply (add (convert %p), corrections), factors                       i64; the corrections are optional
 %s = shift_right_arithmetic (add (reduce add %q over [0]), 2^14), 15         i64: [rows, channels]
-%y = reshape (convert %s)                                                    i32: matched from here backwards
+%y = reshape (convert %s)                                                    i32: the match starts here, backwards
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from zeropoint.numerics.blockwise import FRACTION
 from zeropoint.numerics.rounding import INT32_MAX
 
 UNSIGNED_REACH = 255
-"""The greatest activation of 8 bits in the dot product: kernels may read it as stored integer plus 128."""
+"""The greatest 8-bit activation of a dot product, because kernels may read the stored integer plus 128."""
 
 
 @dataclass(frozen=True, eq=False)
 class Blockwise:
-    """(sum over blocks of F (sum of products + correction) + 2^14) >> 15, in i64.
+    """(sum over blocks of F * (sum of products + correction) + 2^14) >> 15, in i64.
 
-    `weights` is (terms, channels), `factors` and `corrections` are (blocks, channels).
+    `weights` has shape (terms, channels); `factors` (F) and `corrections` have shape (blocks, channels).
     """
 
     source: SSAValue
@@ -40,7 +40,7 @@ class Blockwise:
     corrections: IntArray
 
     def reach(self, activation: int) -> IntArray:
-        """The greatest |sum| of each channel, for activations up to `activation`."""
+        """An upper bound on |sum| of each channel, for |activations| up to `activation`."""
         blocks, channels = self.factors.shape
         products = np.abs(self.weights.astype(np.int64)).reshape(blocks, -1, channels).sum(axis=1) * activation
         total = (self.factors * (products + np.abs(self.corrections))).sum(axis=0)
@@ -48,7 +48,10 @@ class Blockwise:
 
     @staticmethod
     def of(values: Values, value: SSAValue) -> Blockwise | None:
-        """The blockwise product that an i32 value is, if blocks of 32 bits and steps of four terms hold it."""
+        """The blockwise product that computes an i32 value.
+
+        None for other values, if the sum of a block may exceed 32 bits, or if a block's terms are no multiple of 4.
+        """
         scaled = _summed(values, value)
         if scaled is None:
             return None
@@ -73,7 +76,7 @@ class Blockwise:
 
 
 def _summed(values: Values, value: SSAValue) -> hlo.MultiplyOp | None:
-    """The products whose sum over the blocks is rounded to a value of i32."""
+    """The product ops whose rounded sum over the blocks is an i32 value; None for other values."""
     narrowed = defining_op(value)
     if isinstance(narrowed, hlo.ReshapeOp) and shape_of(value)[-1:] == shape_of(narrowed.operand)[-1:]:
         narrowed = defining_op(narrowed.operand)
@@ -96,7 +99,7 @@ def _summed(values: Values, value: SSAValue) -> hlo.MultiplyOp | None:
 
 
 def _by_block(values: Values, value: SSAValue) -> IntArray | None:
-    """Constants of [blocks, channels] that are broadcast to [blocks, rows, channels]."""
+    """The constants (blocks, channels) that a value broadcasts to (blocks, rows, channels); None for other values."""
     op = defining_op(value)
     if not isinstance(op, hlo.BroadcastInDimOp) or array_values(op.broadcast_dimensions) != (0, 2):
         return None
@@ -106,7 +109,7 @@ def _by_block(values: Values, value: SSAValue) -> IntArray | None:
 
 
 def _corrected(values: Values, value: SSAValue, none: IntArray) -> tuple[SSAValue, IntArray]:
-    """The sums of products before they are widened, and what is added to them: `none`, or constants by block."""
+    """The sums of products before they are widened, and the corrections added to them. Defaults to `none`."""
     op, corrections = defining_op(value), none
     if isinstance(op, hlo.AddOp) and (found := _by_block(values, op.rhs)) is not None:
         value, corrections = op.lhs, found

@@ -1,4 +1,4 @@
-"""Single ops that are kernels: at the edges of a program, and sums and table lookups of stored i8."""
+"""Single ops that become kernels: quantize and dequantize at the edges of a program, and sums and lookups of i8."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def _bytes(*values: SSAValue) -> bool:
 def match_bytes(values: Values, op: WeightedSumOp | TableOp) -> Match | Declined:
     """A weighted sum of i8 values, or a table lookup from i8 to i8."""
     if not _bytes(*op.operands, op.result) or (isinstance(op, TableOp) and values.constant(op.table) is None):
-        return Declined("found elements other than i8, or a table that is computed")
+        return Declined("found elements other than i8, or a computed table")
     return Match("bytes", (op.result,), tuple(dict.fromkeys(op.operands[:1] if isinstance(op, TableOp) else op.inputs)))
 
 
 def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
-    """Quantize floats that are computed already."""
+    """Quantize floats that are inputs or results of previous kernels."""
     type_ = element_of(op.result)
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel:
-        return Declined("found scales by channel")
+        return Declined("found per-channel scales")
     behaviour = profile_of(op, values.program.profile).quantize
     if behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
         return Declined(f"found rounding '{behaviour.value}'")
@@ -42,10 +42,10 @@ def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
 
 
 def match_express(values: Values, op: UniformDequantizeOp) -> Match | Declined:
-    """Dequantize stored integers to the caller's floats."""
+    """Dequantize stored integers to floats that the program returns."""
     type_ = element_of(op.operand)
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel or not _bytes(op.operand):
-        return Declined("found scales by channel, or elements other than i8")
+        return Declined("found per-channel scales, or elements other than i8")
     if not values.is_only_returned(op.result) or element_dtype(element_of(op.result)) != np.float32:
         return Declined("found floats that a kernel reads, expected f32 that is only returned", True)
     if not values.has(op.operand):

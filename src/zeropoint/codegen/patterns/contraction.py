@@ -1,9 +1,9 @@
 """Contractions as one kernel: `ContractionMatch`, for all kinds of arithmetic.
 
-%acc = convolution | dot_general %source, constant      (or a sum over a window of values)
+%acc = convolution | dot_general %source, constant      (or a sum over windows)
 %sum = add %acc, bias                                   i32 or f32, one number per channel
-%y   = fxpmath.requantize %sum                          i8: matched from here backwards
-     | uniform_dequantize %sum                          floats of i32 accumulators: matched from here backwards
+%y   = fxpmath.requantize %sum                          i8; the match starts here, backwards
+     | uniform_dequantize %sum                          f32 from i32; the match starts here, backwards
      | %sum itself, for floats
 %z   = weighted_sum %y, %other | bounds, add %other     the tail, if nothing else uses %y
 """
@@ -43,14 +43,14 @@ LARGEST_WINDOW = 64
 
 @dataclass(frozen=True)
 class ExpressedMatch:
-    """i32 accumulators are dequantized to f32, with one scale per channel."""
+    """Dequantization of i32 accumulators to f32, with one scale per channel."""
 
     scales: FloatArray
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Sums over windows of an image: (value - zero) over kernel positions."""
+    """Sums of (value - zero) over windows of an image."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -62,10 +62,10 @@ KernelWeights = Windows | Array | Pool | Blockwise | Dequantized
 
 @dataclass(frozen=True)
 class ContractionMatch:
-    """`weights` are windows, a matrix (terms, channels) or a pool; `bias` has one number per channel.
+    """A contraction and its tail. `name` is that of the op where the match starts. `bias` has one number per channel.
 
-    `name` is the name of the op where the match was found. `arithmetic` is the conversion of accumulators; None for
-    floats. The kernel's operands are the source, then the added value if it is another one.
+    `weights` may be a matrix (terms, channels). `arithmetic` is the conversion of accumulators; None for floats. The
+    kernel's operands are the source and, if it is another value, the added value.
     """
 
     name: str
@@ -82,7 +82,7 @@ class ContractionMatch:
 
     @property
     def matrix(self) -> Array | None:
-        """The weights of a product of rows, in blocks or not; of dequantized ones, what is stored."""
+        """The weights of a product of rows, as stored integers or floats; None for windows and pools."""
         return _matrix_of(self.weights)
 
     @property
@@ -92,7 +92,7 @@ class ContractionMatch:
 
     @property
     def source_bytes(self) -> int:
-        """Bytes of an activation."""
+        """The number of bytes of an activation."""
         return element_dtype(element_of(self.source)).itemsize
 
     @property
@@ -102,12 +102,12 @@ class ContractionMatch:
 
     @property
     def result_bits(self) -> int:
-        """The width in bits of the elements of a requantized result."""
+        """The number of bits of an element of a requantized result."""
         return 8 * element_dtype(element_of(self.tail.result)).itemsize
 
     @property
     def depthwise(self) -> bool:
-        """Whether the kernel of depthwise convolutions computes it."""
+        """Whether the depthwise kernel computes this contraction."""
         return isinstance(self.weights, Pool) or (self.windows is not None and self.windows.depthwise)
 
     @property
@@ -119,13 +119,13 @@ class ContractionMatch:
 
 
 def contraction_of(program: Program, kernel: KernelOp, known: Found) -> ContractionMatch:
-    """The contraction that a kernel computes, from `known` or else matched again in its body."""
+    """The contraction that a kernel computes, from `known` or by matching the body again."""
     found = found_in(program, kernel, known, _RULES)
     assert isinstance(found, ContractionMatch)
     return found
 
 
-# Matching backwards: from the conversion of accumulators to the contraction.
+# Matches go backwards, from the conversion of accumulators to the contraction.
 
 
 def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
@@ -145,13 +145,13 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     if isinstance(output, Declined):
         return output
     if not all(has_room(output, reach) for reach in _reaches(weights, bias, reach_of(source))):
-        return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
+        return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
     tail = summed(values, op) if _takes_residual(weights) else Tail(op.result)
     return ContractionMatch(describe(op), source, weights, bias, tail, output).match
 
 
 def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:
-    """A contraction of i8 or i16 whose accumulators only float ops read."""
+    """A contraction of i8 or i16 whose accumulators are dequantized."""
     cast, type_ = defining_op(op.operand), element_of(op.operand)
     if not isinstance(type_, UniformQuantizedType) or type_.storage.type.width != 32:
         return Declined()
@@ -161,16 +161,16 @@ def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Dec
         return Declined(f"found a result of {element_of(op.result)}, expected f32")
     shape, axis = shape_of(op.result), values.innermost(op.result)
     if axis < 0 or (type_.is_per_channel and type_.axis != axis):
-        return Declined("found scales along another dimension than that of the output channels")
+        return Declined("found scales along a dimension other than that of the output channels")
     found = _of_integers(values, cast.input)
     if isinstance(found, Declined):
         return found
     source, weights, bias = found
     if isinstance(weights, Pool) or (isinstance(weights, Windows) and weights.depthwise):
-        return Declined("found a depthwise convolution, whose accumulators have no kernel of their own")
+        return Declined("found a depthwise convolution, whose kernel does not dequantize accumulators")
     tail = followed(values, op.result, residual=_takes_residual(weights))
     if tail.bias is not None:
-        return Declined("found a bias of floats behind the accumulators")
+        return Declined("found a float bias after the accumulators")
     scales = ExpressedMatch(np.broadcast_to(type_.scales, (shape[axis],)))
     return ContractionMatch(describe(op), source, weights, bias, tail, scales).match
 
@@ -181,13 +181,13 @@ def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Ma
     if any(element_dtype(element) != np.float32 for element in (lhs, rhs, result)):
         return Declined(f"found {lhs} times {rhs} to {result}, expected f32, or sums that are requantized", True)
     if isinstance(op, hlo.ConvolutionOp) and not values.is_image(op.result):
-        return Declined("found no images")
+        return Declined("found a result that is not an image")
     weights = _weights_of(values, op.result, None)
     if isinstance(weights, Declined):
         return weights
     source, weights = weights
     if isinstance(weights, Windows) and weights.leaves_out and not np.isfinite(weights.weights).all():
-        return Declined("found infinite weights, which give NaN where they meet the zeros between elements")
+        return Declined("found infinite weights, whose products with the zeros between elements are NaN")
     tail = followed(values, op.result, residual=_takes_residual(weights))
     channels = _channels(weights, source, values)
     bias = np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))
@@ -195,7 +195,7 @@ def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Ma
 
 
 def match_pool(_: Values, op: hlo.ReduceWindowOp) -> Declined:
-    """None: windows are a contraction only as the accumulators of a requantize, matched from there."""
+    """No match: a sum over windows is a contraction only before a requantize, where the match starts."""
     body = body_op(op.body)
     by = "several ops" if body is None else body.name
     return Declined(f"found {element_of(op.inputs[0])} reduced by {by}, expected sums that are requantized", True)
@@ -207,7 +207,7 @@ _RULES: BodyPatterns = {
     hlo.ConvolutionOp: match_floats,
     hlo.DotGeneralOp: match_floats,
 }
-"""Ops that contractions are matched from."""
+"""The patterns of contractions, by the op where the match starts."""
 
 
 def _takes_residual(weights: KernelWeights) -> bool:
@@ -215,7 +215,7 @@ def _takes_residual(weights: KernelWeights) -> bool:
 
 
 def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, KernelWeights, IntArray] | Declined:
-    """The source, the weights, and one bias per channel of the accumulators of an i8 or i16 contraction."""
+    """The source, the weights and the bias per channel of an i8 or i16 contraction, from its accumulators."""
     value, bias = without_bias(values, accumulator)
     found = _weights_of(values, value, bias)
     if isinstance(found, Declined):
@@ -230,7 +230,7 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Kerne
     if isinstance(weights, Pool):
         return source, weights, np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
     if isinstance(weights, Dequantized):
-        return Declined("found weights of floats, expected i8")
+        return Declined("found float weights, expected i8")
     dtype = weights.weights.dtype if isinstance(weights, Windows | Blockwise) else weights.dtype
     if dtype != np.int8 and not kind == dtype == np.int16:
         return Declined(f"found weights of {dtype}, expected i8")
@@ -239,7 +239,7 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Kerne
 
 
 def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple[SSAValue, KernelWeights] | Declined:
-    """The source and the weights of an accumulator."""
+    """The source and the weights of accumulators."""
     op = defining_op(value)
     if isinstance(op, hlo.ConvolutionOp):
         return Windows.of(values, op)
@@ -260,7 +260,7 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
 
 
 def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Dequantized | Declined:
-    """The weights (terms, channels) of a product of rows with a constant matrix."""
+    """The weights of a product of rows with a constant matrix, of shape (terms, channels)."""
     dimensions, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
     weights = _constant_weights(values, op.rhs)
     if weights is None:
@@ -283,7 +283,7 @@ def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Dequantized | Decli
 
 
 def _constant_weights(values: Values, value: SSAValue) -> Array | None:
-    """The array of constant weights; of those that are stored in 8 bits and converted to 16, what is stored."""
+    """The array of constant weights; None if they are computed. i8 weights that are converted to i16 stay i8."""
     op = defining_op(value)
     if isinstance(op, hlo.ConvertOp) and element_dtype(element_of(op.result)) == np.int16:
         stored = values.constant(op.operand)
@@ -304,7 +304,7 @@ def _matrix_of(weights: KernelWeights) -> Array | None:
 
 
 def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | None]:
-    """Split off the biases, which are broadcast per-channel constants. Returns the accumulator and their sum."""
+    """Split off biases, that is, broadcast per-channel constants. Returns the accumulator and the sum of biases."""
     total: Array | None = None
     while (found := _bias_and_rest(values, value)) is not None:
         bias, value = found
@@ -313,7 +313,7 @@ def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | 
 
 
 def _bias_and_rest(values: Values, value: SSAValue) -> tuple[Array, SSAValue] | None:
-    """A per-channel constant, and the value that it is added to; None otherwise."""
+    """A per-channel constant and the value to which it is added; None for other values."""
     op = defining_op(value)
     if not isinstance(op, hlo.AddOp):
         return None
@@ -335,7 +335,7 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization
     if any(part is None for part in parts):
         return Declined("found a multiplier that is computed, expected a constant")
     if not one and (op.axis is None or int(op.axis.value.data) != axis):
-        return Declined("found multipliers along another dimension than that of the output channels")
+        return Declined("found multipliers along a dimension other than that of the output channels")
     if op.behaviour.data == RequantizeBehaviour.EXACT.value:
         return Declined("found a multiplier of f64")
     every = [np.broadcast_to(np.asarray(part).reshape(-1), (channels,)) for part in parts]
@@ -343,7 +343,7 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization
 
 
 def has_room(output: Requantization, reach: IntArray) -> bool:
-    """Whether accumulators up to |acc| = `reach`, plus the terms that a kernel folds into the biases, fit 32 bits."""
+    """Whether accumulators of |acc| <= `reach` fit 32 bits, plus the terms that a kernel folds into the biases."""
     return Epilogue(output.multiplier.behaviour).has_room(output.multiplier, reach)
 
 
@@ -353,13 +353,13 @@ def reach_of(source: SSAValue) -> int:
 
 
 def magnitudes(weights: Array) -> IntArray:
-    """The sum of |w| over the i8 or i16 weights (..., channels) of each channel."""
+    """The sum of |w| per channel, for i8 or i16 weights (..., channels)."""
     wide = np.int16 if weights.dtype == np.int8 else np.int32
     return np.abs(weights, dtype=wide).reshape(-1, weights.shape[-1]).sum(0, dtype=np.int64)
 
 
 def _reaches(weights: KernelWeights, bias: IntArray, reach: int) -> Iterator[IntArray]:
-    """The greatest |accumulator| per channel, for each convolution that this one is split into."""
+    """Upper bounds on |accumulator| per channel, for each convolution into which this one is split."""
     if isinstance(weights, Pool):
         yield reach * weights.kernel[0] * weights.kernel[1] + np.abs(bias)
     elif isinstance(weights, Windows):
@@ -372,7 +372,7 @@ def _reaches(weights: KernelWeights, bias: IntArray, reach: int) -> Iterator[Int
 
 
 def _pooled(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | None:
-    """reduce or reduce_window (sum) of convert(x) - zero over the image dimensions, optionally reshaped."""
+    """The image and the windows of a sum of convert(x) - zero over image dimensions, optionally reshaped; or None."""
     op = defining_op(value)
     if isinstance(op, hlo.ReshapeOp):
         op = defining_op(op.operand)

@@ -1,7 +1,9 @@
 """Float weights that a program stores as integers with scales: `Dequantized`.
 
 %w = quant.scast (constant)             : tensor<96x24xi4> to tensor<96x24x!quant.uniform<i4:f32:{0:32, 1:1}, {...}>>
-%r = quant.dcast %w                     : matched from here backwards; the other forms are those of `ir/dequantized.py`
+%r = quant.dcast %w                     : the match starts here, backwards
+
+`ir/dequantized.py` has the other forms.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ WIDTHS = (2, 4, 8)
 
 @dataclass(frozen=True, eq=False)
 class Dequantized:
-    """weight[k, n] = f32(stored[k, n] - points[b, n]) * scales[b, n], where b is k divided by the terms of a block.
+    """weight[k, n] = f32(stored[k, n] - points[b, n]) * scales[b, n], where b = k // terms per block.
 
-    `stored` (terms, channels) are integers of `bits`, two's complement; `scales` and `points` are
+    `stored` has shape (terms, channels) and signed integers of `bits` bits. `scales` and `points` have shape
     (blocks, channels).
     """
 
@@ -38,14 +40,15 @@ class Dequantized:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Terms and channels."""
+        """(terms, channels)."""
         return self.stored.shape
 
     @staticmethod
     def of(program: Program, value: SSAValue, terms: int) -> Dequantized | None:
         """The weights of a matrix whose terms are along dimension `terms`.
 
-        None if the value is not a dequantized constant, or if a vector of words would have terms of several blocks.
+        None if the value is not a dequantized constant, or if a word of packed weights would have terms of several
+        blocks.
         """
         found = stored_constant(program, value)
         if found is None or found[0].ndim != 2:
@@ -67,7 +70,7 @@ class Dequantized:
 
 
 def _by_block(kind: UniformQuantizedType, numbers: Array, shape: tuple[int, ...], terms: int) -> Array | None:
-    """Numbers of each scale as (blocks, channels); None for scales along the terms alone, which are not blocks."""
+    """The scales or zero points as (blocks, channels); None if they vary along the terms only."""
     channels = shape[1 - terms]
     if kind.is_per_layer:
         return np.broadcast_to(numbers.reshape(1, 1), (1, channels))

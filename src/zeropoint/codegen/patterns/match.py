@@ -1,4 +1,4 @@
-"""The results of patterns: a match, or the reason why there is none."""
+"""The results of patterns: a match, or the reason for no match."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from zeropoint.ir.stablehlo import ConstantOp
 
 @dataclass(frozen=True)
 class Match:
-    """One kernel, which computes `results` from `inputs` by the ops between them."""
+    """A kernel, which computes `results` from `inputs` by the ops between them."""
 
     kind: str
     results: tuple[SSAValue, ...]
     inputs: tuple[SSAValue, ...]
     row: int | None = None
-    """For a kernel of rows, the dimension of the result that rows run along."""
+    """For a kernel of rows, the dimension of the result along which rows run."""
     found: object = None
-    """The pattern's own data about the ops, for `layout` and `schedule`."""
+    """The pattern's data about the ops, for `layout` and `schedule`."""
 
     def ops(self) -> set[Operation]:
         """The ops that compute the results from the inputs, and their constants."""
@@ -53,7 +53,7 @@ class Match:
 
 
 def _read_by(op: Operation) -> Iterator[SSAValue]:
-    """The values of an op's block that the op and the ops in its regions read."""
+    """The values of an op's block that the op or an op in its regions reads."""
     for inner in op.walk():
         for operand in inner.operands:
             if isinstance(operand, OpResult) and operand.op.parent is op.parent:
@@ -62,9 +62,9 @@ def _read_by(op: Operation) -> Iterator[SSAValue]:
 
 @dataclass(frozen=True)
 class Declined:
-    """A pattern does not match. `reason` is None if it obviously does not apply.
+    """A pattern does not match. `reason` is None if the pattern does not apply to the op at all.
 
-    A `minor` reason is said only if there is no other, and only of a loop nest.
+    Kernels list a `minor` reason only for a loop nest, and only if there is no other reason.
     """
 
     reason: str | None = None
@@ -75,20 +75,20 @@ class Declined:
 
 
 Found = dict[Block, object]
-"""The data of patterns by kernel body. For bodies parsed from text, the patterns are matched again."""
+"""The data of patterns, by kernel body. Bodies parsed from text are matched again."""
 
 BodyPatterns = Mapping[type[Operation], Callable[[Values, Any], Match | Declined]]
-"""The patterns of a kind of kernel by the op they end with, in the order in which a body is searched."""
+"""The patterns of a kind of kernel, by the op that they end with. A body is searched in this order."""
 
 
 def misfit(kernel: KernelOp, declined: Declined) -> CodegenError:
-    """The error for a kernel whose body its pattern does not match: the text of the kernel was edited."""
+    """The error for a kernel whose body does not match its pattern, because its text was edited."""
     why = "" if declined.reason is None else f": {declined.reason}"
     return CodegenError(f"{describe(kernel)}: found a body that is not a {kernel.kind.data}{why}", kernel)
 
 
 def found_in(program: Program, kernel: KernelOp, known: Found, rules: BodyPatterns) -> object:
-    """The data of the pattern that a kernel was made by, from `known` or else matched again in its body.
+    """The data of the pattern that made a kernel, from `known` or by matching the body again.
 
     Raises CodegenError if no pattern matches.
     """
@@ -105,9 +105,9 @@ def found_in(program: Program, kernel: KernelOp, known: Found, rules: BodyPatter
 
 
 def note(program: Program, block: Block, found: object, known: Found) -> None:
-    """Keep the data of a pattern for later passes, unless it holds weights that are computed at each look-up.
+    """Keep the data of a pattern for later passes, unless it has weights that are computed at each lookup.
 
-    Those of all kernels would be in memory at once.
+    Keeping those would hold the computed weights of all kernels in memory at once.
     """
     weights = program.weights
     if not any(isinstance(op, ConstantOp) and weights.computed_bytes(op.value) for op in block.ops):

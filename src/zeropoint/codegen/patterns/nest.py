@@ -1,7 +1,7 @@
-"""Loop nests: the fallback for ops without a special kernel; one nest covers as many ops as possible.
+"""Loop nests: the fallback for ops without a specialized kernel. One nest covers as many ops as possible.
 
-Going backwards from an op, an op joins the nest if nothing outside needs its result, or if recomputing it is cheap
-(`is_cheap`). A nest has at most one reduction; ops before it and ops after it may both be part of the nest.
+The search goes backwards from an op. An op joins the nest if nothing outside the nest needs its result, or if
+recomputing it is cheap (`is_cheap`). A nest has at most one reduction, which may have ops before and after it.
 
     %wide = convert %x                       cheap: recomputed by every nest that needs it
     %sum = add(%wide, %y)                    used only by %r: part of its nest
@@ -28,7 +28,7 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 class NestTrial:
-    """A scope that builds an expression only to record its reads."""
+    """A scope that records the reads of an expression. Its views are placeholders."""
 
     def __init__(self, values: Values):
         self.values = values
@@ -52,7 +52,10 @@ ExpressionT = TypeVar("ExpressionT", bound=Expression)
 def tried(
     values: Values, members: frozenset[Operation], attempt: Callable[[NestTrial, frozenset[Operation]], ExpressionT]
 ) -> tuple[ExpressionT, NestTrial]:
-    """The expression of an op from as many of `members` as possible, so that no value is both computed and read."""
+    """Build the expression of an op from as many of `members` as possible.
+
+    Members whose results the expression would both compute and read are removed.
+    """
     while True:
         trial = NestTrial(values)
         expression = attempt(trial, members)
@@ -63,7 +66,7 @@ def tried(
 
 
 def match_nest(values: Values, op: Operation, members: frozenset[Operation]) -> Match:
-    """The nest of `members` that ends with an op. Raises CodegenError for an op without a native form."""
+    """The nest of `members` that ends with `op`. Raises CodegenError for an op without a native form."""
     (value,) = op.results
 
     def attempt(trial: NestTrial, members: frozenset[Operation]) -> Expression:
@@ -76,7 +79,7 @@ def match_nest(values: Values, op: Operation, members: frozenset[Operation]) -> 
 
 
 class LatestFirst:
-    """A worklist of ops, each visited once, latest first, so that the users of an op come before it."""
+    """A worklist that visits each op once, latest first, so that users come before the ops that they use."""
 
     def __init__(self, values: Values):
         self._order = values.order
@@ -129,7 +132,7 @@ def members_of(values: Values, root: Operation) -> frozenset[Operation]:
 
 
 def can_join(values: Values, op: Operation) -> bool:
-    """Whether an op can be part of a nest, and is not computed yet."""
+    """Whether an op can be part of a nest and is not computed yet."""
     if type(op) not in EXPRESSIONS or len(op.results) != 1 or values.has(op.results[0]):
         return False
     if isinstance(op, hlo.ReshapeOp):
@@ -138,12 +141,12 @@ def can_join(values: Values, op: Operation) -> bool:
 
 
 def _is_grouped(op: Operation) -> bool:
-    """Whether an op is a grouped convolution. Its nest needs one loop over output channels, so it must end the nest."""
+    """Whether an op is a grouped convolution. It must end its nest, because it splits the loop over output channels."""
     return isinstance(op, hlo.ConvolutionOp) and int(op.feature_group_count.value.data) > 1
 
 
 def is_cheap(values: Values, op: Operation) -> bool:
-    """Whether a nest recomputes an op instead of reading its result: movement, widening, subtracting a number."""
+    """Whether a nest recomputes an op instead of reading its result: movement, widening, subtraction of a number."""
     if type(op) in MOVEMENT or isinstance(op, hlo.UniformDequantizeOp):
         return True
     if isinstance(op, hlo.SubtractOp):

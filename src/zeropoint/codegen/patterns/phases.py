@@ -1,13 +1,14 @@
-"""Convolutions with a dilated input or dilated kernel, split into ordinary convolutions of parts of the output.
+"""Convolutions with a dilated input or kernel, split into ordinary convolutions of parts of the output.
 
-Output o reads, by tap k, position o * stride + k * dilation - low of an input whose elements are `factor` apart.
-The positions in between hold one number, which need not be multiplied. Outputs that are equal modulo `period` read
-elements by the same taps: they form a *phase*. Within a phase everything is regular again:
+By tap k, output o reads position o * stride + k * dilation - low of an input whose elements are `factor` apart. The
+positions between elements all have the same number, so they need no multiplication. Outputs that are equal modulo
+`period` read elements by the same taps. They form a *phase*. Within a phase, reads are regular: by its j-th tap, output
+start + q * period reads
 
-    output start + q * period reads, by its j-th tap, element q * step + origin + j * pitch, q = 0, 1, ..., count - 1.
+    element q * step + origin + j * pitch, for q = 0, 1, ..., count - 1.
 
 A transposed convolution of stride 2 becomes four convolutions with a quarter of the taps each. Kernels that need
-adjacent taps split phases further (`even`): taken one pitch apart, the elements form an ordinary image.
+adjacent taps split phases further (`even`). Every pitch-th element is then part of an ordinary image.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 
 @dataclass(frozen=True)
 class Phase:
-    """Outputs along one dimension that read the same taps; `kernel` has the positions of these taps in the weights."""
+    """Outputs along one dimension that read by the same taps. `kernel` has the positions of the taps in the weights."""
 
     start: int
     period: int
@@ -38,21 +39,21 @@ class Phase:
 
     @property
     def taps(self) -> slice:
-        """The same positions as a slice: they are evenly spaced."""
+        """The positions of the taps, which are evenly spaced, as a slice."""
         first, *rest = self.kernel
         apart = rest[0] - first if rest else 1
         return slice(first, first + apart * len(self.kernel), apart)
 
     @property
     def elements(self) -> tuple[int, int]:
-        """The first and the last element that is read, possibly outside the input; (0, 0) if none is."""
+        """The first and the last element read, possibly outside the input; (0, 0) if none is read."""
         if not self.kernel:
             return 0, 0
         last = self.origin + (self.count - 1) * self.step + (len(self.kernel) - 1) * self.pitch
         return self.origin, last
 
     def even(self) -> list[Phase]:
-        """Phases whose step is a multiple of their pitch."""
+        """Split into phases whose step is a multiple of their pitch."""
         period = self.pitch // math.gcd(self.pitch, self.step)
         return [
             Phase(
@@ -83,7 +84,7 @@ def phases_of(count: int, stride: int, factor: int, taps: int, dilation: int, lo
 
 @dataclass(frozen=True)
 class Dilated:
-    """A dilated convolution input: elements of `source`, `factors` apart, with one number between and around them."""
+    """A dilated convolution input: elements of `source`, `factors` apart, with `fill` between and around them."""
 
     source: SSAValue
     factors: tuple[int, int]
@@ -92,7 +93,7 @@ class Dilated:
 
     @staticmethod
     def of(op: ConvolutionOp, splat: Callable[[SSAValue], float | None]) -> Dilated | None:
-        """The dilated input of a convolution, by its own dilation or by a `pad` before it; None if there is none."""
+        """The dilated input of a convolution, from its own dilation or a `pad` before it; None without dilation."""
         spatial = op.dimension_numbers.data.input_spatial_dimensions
         if len(spatial) != 2:
             return None
@@ -137,7 +138,7 @@ class Dilated:
         return y, x
 
     def padding(self, op: ConvolutionOp, phases: tuple[list[Phase], list[Phase]]) -> Halo | None:
-        """The padding around the source that some phases read, or None."""
+        """The padding around the source that phases read; None if they read none."""
         sides = [
             _outside(some, shape_of(self.source)[d])
             for some, d in zip(phases, op.dimension_numbers.data.input_spatial_dimensions, strict=True)

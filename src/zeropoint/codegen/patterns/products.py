@@ -43,15 +43,16 @@ class ProductDimensions:
         rows = [d for d in range(len(shape_of(op.lhs))) if d not in (*batch, *terms)]
         columns = [d for d in range(len(shape_of(op.rhs))) if d not in (*other_batch, *other_terms)]
         if [len(part) for part in (terms, rows, columns)] != [1, 1, 1]:
-            return Declined(f"found dimensions {dims}, expected one that is summed over and one that stays of each")
+            return Declined(f"found dimensions {dims}, expected one contracted and one free dimension per operand")
         return ProductDimensions(batch, other_batch, terms[0], other_terms[0], rows[0], columns[0])
 
 
 @dataclass(frozen=True)
 class ProductMatch:
-    """`lhs` and `rhs` are the activations; `zero` is the zero point of the first. `output` is None for floats.
+    """A product of the activations `lhs` and `rhs`. `zero` is the zero point of `lhs`. `output` is None for floats.
 
-    `result` is computed by the op named `name`. The kernel's operands are the activations, only one if they are equal.
+    `name` is the name of the op that computes `result`. The kernel's operands are the activations, or only one if both
+    are the same value.
     """
 
     name: str
@@ -76,12 +77,12 @@ def match_float_product(values: Values, op: DotGeneralOp) -> Match | Declined:
         return found
     moved = isinstance(op.lhs.owner, TransposeOp) and not values.has(op.lhs)
     if op.dot_dimension_numbers.data.lhs_contracting_dimensions != (len(shape_of(op.lhs)) - 1,) and not moved:
-        return Declined("found terms that are not adjacent")
+        return Declined("found a left operand whose contracted dimension is not the last")
     return found
 
 
 def product_of(program: Program, kernel: KernelOp, known: Found) -> ProductMatch:
-    """The product that a kernel computes, from `known` or else matched again in its body."""
+    """The product that a kernel computes, from `known` or by matching the body again."""
     found = found_in(program, kernel, known, {RequantizeOp: match_requantized_product, DotGeneralOp: _of_floats})
     assert isinstance(found, ProductMatch)
     return found
@@ -113,13 +114,15 @@ def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Decli
     if other_zero or terms * size % 4:
         return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of {4 // size} and 0")
     if not has_room(output, reach_of_product(terms, channels, size)):
-        return Declined("found accumulators that 32 bits do not hold with the rounding term of fixed16")
+        return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
     return ProductMatch(describe(op), op.result, lhs, rhs, zero, dims, output).match
 
 
 def reach_of_product(terms: int, channels: int, size: int) -> IntArray:
-    """The greatest |accumulator| of each channel, for activations of `size` bytes; at most that of i32, in which the
-    program computes the products."""
+    """An upper bound on |accumulator| of each channel, for activations of `size` bytes.
+
+    It is at most the greatest i32, because the program computes the sums in i32.
+    """
     return np.full(channels, min(terms * (255 * 128 if size == 1 else 1 << 30), INT32_MAX), np.int64)
 
 
@@ -152,5 +155,5 @@ def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined
         return Declined(f"found an operand of {element_of(x)}, expected computed i8 or i16")
     low, high = signed_range(8 * dtype.itemsize)
     if not low <= zero <= high:
-        return Declined(f"found zero point {zero}, expected one that {element_of(x)} holds")
+        return Declined(f"found zero point {zero}, expected one within the range of {element_of(x)}")
     return x, zero

@@ -1,4 +1,4 @@
-"""Ops with several results or a region: reductions of several operands or with any body, sorting, updates."""
+"""Ops with several results or a region: reductions of several operands or with any body, sorts, updates."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from zeropoint.ir.tensors import element_of
 
 
 def _computed(values: Values, operands: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
-    """The operands that are not constants, each once; constants are part of the kernel."""
+    """The distinct operands that are not constants. Constants are part of the kernel."""
     return tuple(dict.fromkeys(value for value in operands if values.constant(value) is None))
 
 
 def match_single(_: Values, op: ReduceOp | ReduceWindowOp) -> Declined:
-    """None: a reduction of one operand by one op is part of a loop nest, which other ops can join."""
+    """No match: a reduction of one operand by one op becomes part of a loop nest, which other ops can join."""
     if is_single(op):
         return Declined()
     if (count := len(op.inputs)) != 1:
@@ -32,7 +32,7 @@ def match_single(_: Values, op: ReduceOp | ReduceWindowOp) -> Declined:
     body = body_op(op.body)
     if body is None or not issubclass(body, SINGLE):
         return Declined(f"found a body other than one of {', '.join(kind.name for kind in SINGLE)}")
-    return Declined(f"found sums in {element_of(op.body.block.args[0])}, which depend on the order")
+    return Declined(f"found sums in {element_of(op.body.block.args[0])}, whose result depends on the order")
 
 
 def match_fold(values: Values, op: ReduceOp | ReduceWindowOp) -> Match | Declined:
@@ -55,7 +55,7 @@ def match_slice_update(values: Values, op: DynamicUpdateSliceOp) -> Match:
 
 
 def match_scatter(values: Values, op: ScatterOp) -> Match:
-    """The operand with updates scattered into it; sequentially if they may overlap."""
+    """The operand with updates scattered into it. Updates that may overlap are applied sequentially."""
     if len(op.inputs) != 1:
         raise CodegenError(f"{describe(op)}: found {len(op.inputs)} inputs, expected 1; run it with the interpreter")
     scatter_body(NestTrial(values), op)

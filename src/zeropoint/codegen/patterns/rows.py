@@ -1,6 +1,6 @@
-"""Kernels of rows, such as softmax and layer norm: reductions over one dimension and the ops around them.
+"""Kernels of rows, such as softmax and layer normalization: reductions over one dimension and the ops around them.
 
-Matched backwards from an op, as for a nest, tracking along which dimension of every value the row runs:
+The match goes backwards from an op, as for a nest. It tracks the dimension of each value along which rows run:
 
     %max = reduce(%x) maximum across [3]            : 1x12x128       one number per row
     %shifted = subtract %x, broadcast(%max)         : 1x12x128x128   along dimension 3
@@ -26,11 +26,11 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 
 LEAST = 8
-"""Least elements of a row for this kernel to pay off. For shorter rows, vectors span several rows."""
+"""The minimum number of elements of a row. For shorter rows, a nest is faster, because its vectors span rows."""
 
 
 def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
-    """The rows that end with an op, whose result has the layout of `target`."""
+    """The kernel of rows that ends with `op`. The result of `op` has the layout of `target`."""
     value = op.results[0]
     shape = shape_of(value)
     row = next((d for d, size in enumerate(shape) if size >= LEAST and target.strides[d] == target.itemsize), None)
@@ -50,12 +50,12 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
     expression, trial = tried(values, members, attempt)
     kernel, _ = expression.rows(expression.value(value, expression.every), target)
     if kernel.stack() > STACK:
-        return Declined(f"found rows that take {kernel.stack()} bytes of the stack, expected at most {STACK}")
+        return Declined(f"found rows that need {kernel.stack()} bytes of stack, expected at most {STACK}")
     return Match("rows", (value,), tuple(trial.reads), row)
 
 
 def _too_short(values: Values, op: Operation, target: View) -> Declined:
-    """The reason: rows with a reduction that are too short, or no dimension for rows."""
+    """The reason for no match: rows with a reduction that are too short, or no dimension for rows."""
     shape = shape_of(op.results[0])
     for d, size in enumerate(shape):
         reduced = target.strides[d] == target.itemsize and size > 1 and _members(values, op, d)
@@ -79,7 +79,7 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
             found = _row_of_operand(op, index, along[op])
             known = along.setdefault(operand.op, found)
             if found == -1 or known != found:
-                along[operand.op] = -1  # along another dimension or several: the value is read, not computed
+                along[operand.op] = -1  # rows run along other or several dimensions, so the kernel reads the value
             else:
                 waiting.add(operand.op)
 
@@ -99,7 +99,7 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
 def _row_of_operand(op: Operation, index: int, row: int | None) -> int | None:
     """The dimension of an operand that corresponds to dimension `row` of the result.
 
-    None if the operand does not vary along the row, -1 if it varies in another way.
+    None if the operand does not vary along the row. -1 if no single dimension corresponds.
     """
     if isinstance(op, hlo.ReduceOp):
         return array_values(op.dimensions)[0] if index == 0 else None

@@ -1,7 +1,7 @@
 """The tail of a contraction: ops that join its kernel, if no other op uses the intermediate value.
 
 %z = weighted_sum %y, %other            for i8
-%z = clamp(add(add(%y, bias), %other))  for floats, each at most once; the bounds may come before %other
+%z = clamp(add(add(%y, bias), %other))  for floats; each op is optional, and the clamp may come before %other
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from zeropoint.numerics import CommonScaleSum
 
 @dataclass(frozen=True)
 class Tail:
-    """The tail of a contraction: `result` is its last value, `other` is an added value.
+    """The tail of a contraction. `result` is its last value, and `other` is an added value.
 
-    `sum` is the addition of stored integers; `first` is set if `other` is its first operand.
+    `bounds_last` is set if the clamp comes after the addition of `other`. `sum` is the addition of stored integers.
+    `first` is set if `other` is the first operand of `sum`.
     """
 
     result: SSAValue
@@ -38,7 +39,7 @@ class Tail:
 
 
 def summed(values: Values, op: RequantizeOp) -> Tail:
-    """The tail with a weighted sum of two, if that is the only user and the other operand is computed already."""
+    """The tail with a weighted sum of two operands, if it is the only user and the other operand is computed."""
     uses = list(op.result.uses)
     user = uses[0].operation if len(uses) == 1 else None
     if not isinstance(user, WeightedSumOp) or len(user.inputs) != 2:
@@ -51,7 +52,7 @@ def summed(values: Values, op: RequantizeOp) -> Tail:
 
 
 def followed(values: Values, value: SSAValue, *, residual: bool) -> Tail:
-    """The longest tail of a float value; without `residual`, the longest that adds no other value."""
+    """The longest tail of a float value. Without `residual`, the tail adds no other value."""
     tail = Tail(value)
     while (longer := _longer(values, tail)) is not None and (residual or longer.other is None):
         tail = longer
@@ -59,7 +60,7 @@ def followed(values: Values, value: SSAValue, *, residual: bool) -> Tail:
 
 
 def _longer(values: Values, tail: Tail) -> Tail | None:
-    """The tail extended by the next op; None if that cannot join."""
+    """The tail extended by the next op; None if that op cannot join."""
     uses = list(tail.result.uses)
     op = uses[0].operation if len(uses) == 1 else None
     if isinstance(op, AddOp):
@@ -86,7 +87,7 @@ def _added(values: Values, tail: Tail, op: AddOp, other: SSAValue) -> Tail | Non
 
 
 def _bounds(values: Values, op: Operation, index: int) -> tuple[float, float] | None:
-    """The constant bounds that an op clamps its operand `index` to; None if it does not clamp."""
+    """The constant bounds to which an op clamps its operand `index`; None if it does not clamp."""
     if isinstance(op, ClampOp) and index == 1:
         low, high = values.splat(op.min), values.splat(op.max)
         return None if low is None or high is None else (low, high)

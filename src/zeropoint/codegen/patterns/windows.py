@@ -20,7 +20,7 @@ from zeropoint.ir.tensors import Array
 
 @dataclass(frozen=True)
 class Windows:
-    """The attributes of a convolution; weights are (kernel rows, kernel columns, inputs of a group, outputs)."""
+    """The attributes of a convolution. `weights` has shape (kernel rows, kernel columns, inputs per group, outputs)."""
 
     weights: Array
     strides: tuple[int, int]
@@ -29,7 +29,7 @@ class Windows:
     padding: Halo | None
     """The padding around the source."""
     fill: float
-    """The number between and around the elements of the source."""
+    """The number between and around elements of the source."""
     phases: tuple[list[Phase], list[Phase]]
     """The phases of rows and of columns."""
 
@@ -54,7 +54,7 @@ class Windows:
         if (batch_groups := int(op.batch_group_count.value.data)) != 1:
             return Declined(f"found batch_group_count = {batch_groups}, expected 1")
         if not plain:
-            return Declined(f"found {op.dimension_numbers}, expected images and their channels in one order")
+            return Declined(f"found {op.dimension_numbers}, expected images of one dimension order")
         pairs = padding_values(op.padding, 2)
         dilated = Dilated.of(op, values.splat)
         if dilated is None and min(map(min, pairs)) < 0:
@@ -81,25 +81,25 @@ class Windows:
 
     @property
     def depthwise(self) -> bool:
-        """One input and one output channel a group."""
+        """Whether each of several groups has one input and one output channel."""
         return self.groups > 1 and self.weights.shape[2:] == (1, self.groups)
 
     @property
     def takes_residual(self) -> bool:
-        """Whether one dense kernel computes it, which can add another value at its end."""
+        """Whether a single dense kernel computes the convolution, so that it can also add another value."""
         return not self.depthwise and len(self.pieces) == 1
 
     @property
     def leaves_out(self) -> bool:
-        """Whether there are zeros between elements, which are not multiplied."""
+        """Whether the kernels skip products with zeros between elements."""
         pieces = self.pieces
         return len(pieces) > 1 or not all(piece.taps for piece in pieces)
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """The ordinary convolutions that this one is split into; a single one if neither input nor kernel is dilated.
+        """The ordinary convolutions into which this one is split; one if neither input nor kernel is dilated.
 
-        For depthwise convolutions, their step is a multiple of the distance of taps.
+        For depthwise convolutions, the step of each piece is a multiple of the distance between taps.
         """
         y, x = self.phases
         if self.depthwise:
@@ -107,9 +107,10 @@ class Windows:
         return [Piece(self, row, column) for row in y for column in x]
 
     def parts(self, inputs: int, outputs: int) -> list[WindowPart]:
-        """Convolutions of consecutive groups: as few groups each as have a multiple of `inputs` and `outputs` channels.
+        """Split into convolutions of consecutive groups.
 
-        A single convolution of all groups if there is no such number.
+        Each has the smallest number of groups whose channels are multiples of `inputs` and `outputs`. If there is no
+        such number, one convolution has all groups.
         """
         taken, made = self.weights.shape[2], self.weights.shape[3] // self.groups
         numbers = (n for n in range(1, self.groups) if self.groups % n == 0)
@@ -123,7 +124,7 @@ class Windows:
         return found
 
     def dense(self, outside: float = 0) -> Array:
-        """The weights for all input channels, with the zero `outside` outside an output channel's group."""
+        """The weights for all input channels. Outside the group of an output channel they are `outside`, +0 or -0."""
         if self.groups == 1:
             return self.weights
         rows, columns, inputs, outputs = self.weights.shape
@@ -137,7 +138,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class WindowPart:
-    """Some groups of a convolution: the first channel that they read, the channels that they make."""
+    """Some groups of a convolution: the first input channel that they read, and their output channels."""
 
     first: int
     channels: slice
@@ -146,7 +147,7 @@ class WindowPart:
 
 @dataclass(frozen=True)
 class Piece:
-    """The outputs of a phase of rows and one of columns."""
+    """The outputs of one phase of rows and one phase of columns."""
 
     whole: Windows
     y: Phase
@@ -159,7 +160,7 @@ class Piece:
 
     @cached_property
     def windows(self) -> Windows:
-        """The ordinary convolution of this piece; without taps, one with zero weights."""
+        """The ordinary convolution of this piece. Without taps, it has one tap of zero weights."""
         if not self.taps:
             weights = np.zeros((1, 1, *self.whole.weights.shape[2:]), self.whole.weights.dtype)
             return replace(self.whole, weights=weights, strides=(1, 1), dilation=(1, 1))
@@ -169,14 +170,14 @@ class Piece:
 
     @property
     def beside(self) -> Array:
-        """The contribution of the numbers between elements to every output channel."""
+        """The contribution of the numbers between elements to each output channel."""
         if not self.whole.fill:
             return np.zeros(self.whole.weights.shape[3], np.int64)
         every, own = (part.weights.sum((0, 1, 2), dtype=np.int64) for part in (self.whole, self.windows))
         return int(self.whole.fill) * (every - own)
 
     def source(self, values: Values, surrounded: View) -> View:
-        """The view of the padded source from its first output's window on; without taps, one repeated element."""
+        """The view of the padded source from the first output's window on. Without taps, it repeats one element."""
         if not self.taps:
             spatial = values.spatial
             return replace(

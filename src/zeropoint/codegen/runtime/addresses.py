@@ -1,4 +1,4 @@
-"""Where the arguments of steps are in this process; `codegen.driver.pointer` emits the same as code."""
+"""The addresses of the arguments of steps in this process. `codegen.driver.pointer` emits code that computes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zeropoint.codegen.graph import Buffer, Parameters, Space, View
 
 @dataclass(frozen=True)
 class Addresses:
-    """The addresses of a run's memory: of the arena, the weights, and each array of the caller."""
+    """The addresses of the memory of a run: the arena, the weights, and each array of the caller."""
 
     arena: int
     weights: int
@@ -18,7 +18,7 @@ class Addresses:
     outputs: Sequence[int]
 
     def of(self, argument: View | Parameters) -> int:
-        """The address that a kernel gets for an argument: its first element."""
+        """The address that a kernel gets for an argument, which is that of the first element."""
         if isinstance(argument, Parameters):
             return self.weights + argument.offset
         return self.of_buffer(argument.buffer) + argument.offset

@@ -1,8 +1,9 @@
 """The debug build: code that checks every load and store, in memory between guard pages.
 
-`ZEROPOINT_GUARDED=1` selects it for every `NativeProgram`. Each call runs twice: once with inputs, outputs, arena and
-weights ending at a guard page, in memory filled with ones, and once starting after a guard page, in memory filled with
-zeros. Both runs must give the same bytes. A failed check (`zeropoint.codegen.runtime.overruns`) raises OverrunError.
+`ZEROPOINT_GUARDED=1` selects it for every `NativeProgram`. Each call runs twice. In the first run, inputs, outputs,
+arena and weights end at a guard page, and memory is filled with ones. In the second run, they start after a guard page,
+and memory is filled with zeros. Both runs must give the same bytes. A failed check (`runtime/overruns.py`) raises
+OverrunError.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PAGE = mmap.PAGESIZE
 
 
 class Guarded:
-    """`size` bytes adjacent to a guard page: at their end if `high`, else at their start."""
+    """`size` bytes next to a guard page, which follows them if `high`, and else precedes them."""
 
     def __init__(self, size: int, *, high: bool, fill: int):
         inner = -(-max(1, size) // PAGE) * PAGE
@@ -52,7 +53,7 @@ class Guarded:
         return self.bytes.ctypes.data
 
     def intact(self) -> bool:
-        """Whether the memory next to the bytes is unchanged."""
+        """Whether the memory on the other side of the bytes is unchanged."""
         return bool((self._slack == self._fill).all())
 
 
@@ -62,7 +63,7 @@ def is_wanted() -> bool:
 
 
 class _Side:
-    """The arena and the weights at guard pages on one side, with their table of bounds."""
+    """The arena and the weights next to guard pages on one side, with their table of bounds."""
 
     def __init__(self, graph: Graph, arena: int, *, high: bool, fill: int):
         self._high, self._fill = high, fill
@@ -106,12 +107,12 @@ class GuardedSlot(Slot):
             if one.tobytes() != zero.tobytes():
                 raise OverrunError(
                     f"output {port.name}: found other values in memory of ones than of zeros, expected the same; a "
-                    f"kernel reads what nothing has written"
+                    f"kernel reads uninitialized memory"
                 )
         return zeros
 
     def _run_on(self, side: _Side, values: list[Array]) -> list[Array]:
-        self._workers.use(side.arena.address, side.weights.address)  # the other side is no longer used
+        self._workers.use(side.arena.address, side.weights.address)  # the workers now use this side
         given = [side.holding(value) for value in values]
         results = [side.of(math.prod(shape) * dtype.itemsize) for shape, dtype in self._results]
         side.clear()
@@ -121,7 +122,7 @@ class GuardedSlot(Slot):
         side.bounds.check()
         check_trips(self._graph, side.arena.bytes)
         if not all(held.intact() for held in (*given, *results, side.arena, side.weights)):
-            raise OverrunError("found bytes changed beside the buffers of a call, where no check saw it; expected none")
+            raise OverrunError("found bytes changed beside the buffers of a call, which no check reported")
         return [
             np.frombuffer(held.bytes.tobytes(), dtype).reshape(shape)
             for held, (shape, dtype) in zip(results, self._results, strict=True)

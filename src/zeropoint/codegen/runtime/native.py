@@ -29,12 +29,12 @@ RUN = "zeropoint_run"
 
 
 def _dense(value: Array) -> Array:
-    """The array, or a contiguous and aligned copy if it is not."""
+    """The array, or a copy if it is not contiguous and aligned."""
     return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
 
 
 def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[str, ModuleSource]:
-    """LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
+    """The LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
     kernels = kernels_of(graph, checked=checked)
     driver = driver_of(graph, kernels, run, serve_text(run), checked=checked, shared=True)
     return {**kernels.sources, **driver}
@@ -43,11 +43,11 @@ def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[s
 class NativeProgram:
     """An integer program as machine code, with its memory.
 
-    `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
+    `callers` is the number of calls that may run concurrently, each with its own arena and threads. Further calls wait.
     `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
-    `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and computes the same
-    bits. `progress` counts the passes, and the modules to compile. `graph` has the program's steps for `isa`, if
-    they are known.
+    `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and gives the same bits.
+    `progress` counts the passes and the modules to compile. `graph` has the steps of the program for `isa`, if they are
+    known.
 
     Raises CodegenError for an op without a kernel.
     """
@@ -77,7 +77,8 @@ class NativeProgram:
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         sources = sources_of(self.graph, checked=self.guarded)
-        # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
+        # The debug build is not optimized: checks add thousands of branches, and LLVM's passes take more time than they
+        # save.
         form = "object" if optimized and not self.guarded else "debug"
         objects = objects_of(sources, self.isa, cache=folder, form=form, progress=progress)
         self.code = Loaded(objects.values(), self.isa)
@@ -87,24 +88,25 @@ class NativeProgram:
 
     @property
     def operations(self) -> int:
-        """Number of multiplications and additions in the contractions of one run."""
+        """The number of multiplications and additions in the contractions of a run."""
         return sum(step.operations for step in self.graph.steps)
 
     def __call__(
         self, inputs: Mapping[str, Array], *, observe: Callable[[str, Array], None] | None = None
     ) -> dict[str, Array]:
-        """The outputs by name.
+        """Run the program on inputs by name, and return the outputs by name.
 
-        `observe` is never called: there are no kernels for ops that request statistics. Raises InputError if names,
-        shapes or dtypes do not fit.
+        `observe` is not called, because there are no kernels for ops that request statistics. Raises InputError if
+        names, shapes or dtypes do not match the program's inputs.
         """
         results = self.run_values(in_order(inputs, self.inputs))
         return {port.name: result for port, result in zip(self.outputs, results, strict=True)}
 
     def run_values(self, values: Sequence[Array]) -> list[Array]:
-        """The outputs in order, for inputs in order; arrays that are not contiguous or not aligned are copied.
+        """Run the program on inputs in order, and return the outputs in order.
 
-        Raises RuntimeError after `close`, and in a forked process, which does not have the worker threads.
+        Arrays that are not contiguous and aligned are copied. Raises RuntimeError after `close`, and in a forked
+        process, which does not have the worker threads.
         """
         if self.threads > 1 and os.getpid() != self._process:
             raise RuntimeError(
@@ -113,7 +115,7 @@ class NativeProgram:
             )
         arrays = [_dense(value) for value in checked_arguments(values, self.inputs)]
         slot = self._free()
-        # `with` takes the lock atomically: not even a KeyboardInterrupt can come between acquiring and entering.
+        # `with` acquires the lock and enters atomically, so that a KeyboardInterrupt cannot leave it locked.
         with slot.lock:
             if self._closed:
                 raise RuntimeError("found a call of a program that is closed, expected an open one; load it again")
@@ -122,7 +124,7 @@ class NativeProgram:
     def _free(self) -> Slot:
         """An idle execution slot, or the next busy one in round-robin order.
 
-        An idle slot may be taken before this call locks it; the call then waits for it.
+        Another call may take an idle slot before this call locks it. Then this call waits for it.
         """
         for slot in self._slots:
             if not slot.lock.locked():
@@ -135,7 +137,7 @@ class NativeProgram:
         return Slot(self.code, self.graph, self.arena.size, self.threads)
 
     def close(self) -> None:
-        """End the worker threads after running calls have finished. Later calls raise RuntimeError."""
+        """Wait for running calls, and end the worker threads. Later calls raise RuntimeError."""
         self._closed = True
         for slot in self._slots:
             with slot.lock:
@@ -143,15 +145,15 @@ class NativeProgram:
 
 
 class NativeEngine:
-    """Native code as an `Engine`, a replacement for the interpreter."""
+    """Native code as an `Engine`."""
 
     def __init__(self, *, threads: int = 1, callers: int = 1, isa: InstructionSet | None = None):
         self._threads, self._callers, self._isa = threads, callers, isa
 
     def prepare_all(self, programs: Sequence[Program]) -> list[NativeProgram]:
-        """Programs as machine code that store equal parameters once, such as those of one network for several shapes.
+        """Several programs as machine code, such as one network for several shapes. Equal parameters are stored once.
 
-        Raises CodegenError as `prepare`.
+        Raises CodegenError like `prepare`.
         """
         isa, weights = host() if self._isa is None else self._isa, ParameterBlock()
         graphs = [steps_of(program, isa, weights) for program in programs]

@@ -1,8 +1,8 @@
 """The memory that each step of a checked program may access, and the errors for violations.
 
-A step may read the whole buffers of its arguments, including padding. It may write to its outputs from the first
-element of the view to the last one, plus the rest of that vector. Buffers that share the arena have separate bounds.
-The table has one block per step, all of the same size, in the format of `zeropoint.codegen.llvm.checked.Layout`.
+A step may read the buffers of its arguments, including their padding. It may write its outputs from the first element
+of the view to the last one, plus the rest of that vector. Buffers that share the arena have separate bounds. The table
+has one block for each step, all of the same size, in the format of `zeropoint.codegen.llvm.checked.Layout`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from zeropoint.ir.tensors import Array
 
 
 class OverrunError(RuntimeError):
-    """A kernel loaded or stored outside of its buffers. The message names the kernel, the step and the address."""
+    """A kernel accessed memory outside of its buffers. The message names the kernel, the step and the address."""
 
 
 class MemoryBounds:
-    """The table of bounds of a program, with its arena and weights at the given addresses."""
+    """The table of bounds of a program whose arena and weights are at the given addresses."""
 
     def __init__(self, graph: Graph, arena: int, weights: int):
         self._steps = list(every_step(graph.steps))
@@ -53,7 +53,7 @@ class MemoryBounds:
             self._table[number, Layout.RANGES // 8 :][: flat.size] = flat
 
     def check(self) -> None:
-        """Raise OverrunError if the previous run had a violation."""
+        """Raise OverrunError if a check failed in the last run."""
         taken, number, pointer, address, size, kind = (int(found) for found in self._record)
         if not taken:
             return
@@ -65,7 +65,7 @@ class MemoryBounds:
         )
 
     def _where(self, step: Step, number: int, pointer: int, address: int, kind: int) -> str:
-        """A description of an address, for messages."""
+        """The description of an address in a message."""
         if pointer < 0:
             return {STACK: "an address on the stack", TABLE: "an address of a table"}[pointer] + " that is not its own"
         first = Layout.RANGES // 8 + Layout.ENTRY // 8 * pointer + 2 * (kind == STORE)

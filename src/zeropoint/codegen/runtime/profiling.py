@@ -1,7 +1,7 @@
-"""Profile a native program: time every kernel within complete runs, in one thread.
+"""Profile a native program: time every kernel in complete runs, in one thread.
 
-Kernels are timed within complete runs, not in separate loops, so that their inputs are in the cache level where the
-preceding kernel left them. The overhead of a call is measured by calls without tasks, and subtracted.
+Kernels are timed in complete runs and not in separate loops, so that their inputs are in the cache level where the
+previous kernel left them. The overhead of a call is measured with calls without tasks, and subtracted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zeropoint.progress import Progress, silent
 
 @dataclass(frozen=True)
 class StepTime:
-    """One kernel: its minimum time in seconds over all runs, its operations, and the bytes it reads and writes."""
+    """A kernel: its minimum time in seconds over all runs, its operations, and the bytes that it reads and writes."""
 
     name: str
     kernel: str
@@ -81,7 +81,7 @@ def profile(
 
 
 def _calls(program: NativeProgram, addresses: Addresses) -> list[tuple[Callable[[int], None], int]]:
-    """For every step, a function that runs its kernel's tasks 0..n on one arena, and the number of its tasks."""
+    """For every step, a function that runs the first n tasks of its kernel on one arena, and the number of tasks."""
     graph = program.graph
     calls: list[tuple[Callable[[int], None], int]] = []
     for step, name in zip(graph.steps, kernels_of(graph).names, strict=True):

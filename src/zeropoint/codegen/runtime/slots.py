@@ -24,7 +24,7 @@ def aligned(size: int) -> Array:
 
 
 class Slot:
-    """Memory and threads for one call at a time; the running call holds `lock`."""
+    """Memory and threads for one call at a time. The running call holds `lock`."""
 
     def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):
         self.lock = threading.Lock()
@@ -36,7 +36,10 @@ class Slot:
         self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, marks)
 
     def run(self, values: list[Array]) -> list[Array]:
-        """The outputs for valid inputs, which must be dense and aligned. Raises LimitExceeded after too many trips."""
+        """Run on valid inputs, which must be dense and aligned, and return the outputs.
+
+        Raises LimitExceeded if loops exceed the limit of trips.
+        """
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         addresses = [[array.ctypes.data for array in arrays] for arrays in (values, results)]
         self._workers.run(*addresses, held=(values, results, self._memory))
@@ -49,12 +52,12 @@ class Slot:
 
 
 def results_of(ports: list[Port]) -> list[tuple[tuple[int, ...], np.dtype[np.generic]]]:
-    """Shapes and dtypes of outputs."""
+    """The shapes and dtypes of outputs."""
     return [(shape_of(port.type), element_dtype(element_of(port.type))) for port in ports]
 
 
 def check_trips(graph: Graph, arena: Array) -> None:
-    """Raise LimitExceeded, with the name of the loop, if a run made more trips than the limit allows."""
+    """Raise LimitExceeded, with the name of the loop, if a run has exceeded the limit of trips."""
     if graph.trips is None:
         return
     start = graph.trips.count.buffer.offset

@@ -1,8 +1,8 @@
 """Threads that share the work of a call.
 
-The caller is thread 0. Between calls a worker spins in native code for a while and watches the number of the last
-request, because waking a parked thread takes longer than a small network. Then it parks until its bell rings. In the
-control block, frequently written fields have their own cache lines:
+The caller is thread 0. Between calls, a worker spins in native code for a while and polls the number of the last
+request, because waking a parked thread takes longer than running a small network. Then it parks until its bell rings.
+In the control block, fields that are written often have their own cache lines:
 
 | bytes | |
 |---|---|
@@ -12,7 +12,7 @@ control block, frequently written fields have their own cache lines:
 | 128 + 64 threads | the marks of the shares (`sharing.py`) |
 
 A call begins when the caller has written the number of its request into every mark. It ends when all shares are
-computed, whichever threads took part.
+computed, by whichever threads.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from zeropoint.errors import OptionError
 from zeropoint.ir.tensors import Array
 
 SPINS = 60000
-"""Number of times a worker polls for the next request before it parks: some hundred microseconds or more."""
+"""The number of times that a worker polls for the next request before it parks: some hundred microseconds or more."""
 
 PARKED = 1
-"""Return value of a worker's native code when it parks and must wait for its bell."""
+"""The return value of a worker's native code if it has parked and must wait for its bell."""
 
 SERVE = """
 define i32 @zeropoint_serve(ptr %control, i64 %thread) nounwind {
@@ -73,7 +73,7 @@ park:
   %late = icmp ne i32 %again, %served
   br i1 %late, label %unpark, label %sleep
 unpark:
-  ; The caller may have seen the flag and be about to ring: whoever takes the flag back decides.
+  ; The caller may have seen the flag and be about to ring the bell. The thread that clears the flag decides.
   %taken = atomicrmw xchg ptr %parked, i32 0 seq_cst
   %first = icmp eq i32 %taken, 1
   br i1 %first, label %entered, label %sleep
@@ -110,8 +110,8 @@ entry:
 
 define void @zeropoint_request(ptr %control) nounwind {
 entry:
-  ; Ask every worker, and say which of them have to be woken: those whose flag was taken here. `zeropoint_first` has to
-  ; follow then. It is said in the control block, as an exception may keep the caller from seeing a result.
+  ; Publish a request to all workers. If workers are parked, their bit mask is written to the control block, because an
+  ; exception may prevent the caller from seeing a result. The caller then wakes them and calls `zeropoint_first`.
   %p0 = getelementptr i8, ptr %control, i64 64
   %p6 = getelementptr i8, ptr %control, i64 112
   %threads = load i64, ptr %p0, align 8
@@ -217,10 +217,10 @@ class Workers:
         self._fields[1:3] = [arena, weights]
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], held: object) -> None:
-        """Run once, with the addresses of inputs and outputs; `held` keeps their memory alive while it is used.
+        """Run once, with the addresses of inputs and outputs. `held` keeps their memory alive while it is used.
 
-        A KeyboardInterrupt between waking the workers and doing the caller's share would leave them waiting. So the
-        share is done before the exception propagates. If a second one interrupts that, the next call does it.
+        A KeyboardInterrupt after the request would leave the workers waiting for the caller's share. So the share is
+        computed before the exception propagates. If a second exception interrupts it, the next call computes it.
         """
         self._share.finish()
         self._held[:] = [held]
@@ -239,9 +239,10 @@ class Workers:
 
 @dataclass
 class _Share:
-    """The caller's share of a call whose workers are parked; `fields` are the control block's i64 from byte 64 on.
+    """The caller's share of a call whose workers are parked.
 
-    Bells are `SimpleQueue`s. Unlike semaphores, these stay consistent if an exception interrupts them.
+    `fields` are the i64 of the control block from byte 64 on. Bells are `SimpleQueue`s, because unlike semaphores they
+    stay consistent if an exception interrupts them.
     """
 
     fields: Array
@@ -250,9 +251,9 @@ class _Share:
     address: int
 
     def finish(self) -> None:
-        """Wake the parked workers and do the caller's share, if that is still to be done.
+        """Wake the parked workers and compute the caller's share, if that has not been done.
 
-        May be interrupted at any point and repeated: a worker that is woken needlessly parks again.
+        This may be interrupted at any point and repeated. A worker that is woken needlessly parks again.
         """
         asleep = int(self.fields[5])
         if asleep:

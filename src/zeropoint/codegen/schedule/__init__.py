@@ -1,1 +1,1 @@
-"""Converts kernels on memrefs to steps. A step has a kernel dataclass, packed parameters and the views it works on."""
+"""Converts kernels on memrefs to steps. A step has a kernel dataclass, packed parameters, and views as arguments."""

@@ -1,4 +1,4 @@
-"""A kernel to be scheduled: its body, the views of its operands and results, and the graph that gets its steps."""
+"""A kernel to schedule: its body, the views of its operands and results, and the graph to which steps are added."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from zeropoint.numerics.dot_forms import DotForm, dot_form
 
 
 class Constants:
-    """The constant arrays in the weights of a graph. Equal arrays of several kernels are stored once."""
+    """The constant arrays in the weights of a graph. Equal arrays are stored once."""
 
     def __init__(self, graph: Graph):
         self._graph = graph
         self._known: dict[object, Buffer] = {}
 
     def view(self, array: Array, of: SSAValue | None = None) -> View:
-        """A row-major view of the array in the weights, which is added if it is not there yet; `of` is its constant."""
+        """A row-major view of the array in the weights. The array is added if needed. `of` is its constant, if any."""
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        # A handle stands for its content: weights of megabytes are not hashed again.
+        # A handle identifies its content, so that megabytes of weights are not hashed.
         key = (_handle(of), array.dtype) if _handle(of) else hashlib.sha256(data).digest()
         if key not in self._known:
             stored = self._graph.parameters(data)
@@ -42,7 +42,7 @@ class Constants:
 
 
 def _handle(value: SSAValue | None) -> str | None:
-    """The handle of a constant whose array is stored apart from the text; None for other values."""
+    """The handle of a constant that is stored as a resource; None for other values."""
     if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
         stored = value.op.value
         return stored.resource_handle.data if isinstance(stored, DenseResourceAttr) else None
@@ -50,7 +50,7 @@ def _handle(value: SSAValue | None) -> str | None:
 
 
 class Body:
-    """A kernel op with the views of its operands (`inputs`, `outputs`); `found` has the matches of the program."""
+    """A kernel op and the views of its operands, `inputs` and `outputs`. `found` has the matches of the program."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Body:
 
     @property
     def isa(self) -> InstructionSet:
-        """The instruction set that the kernel is compiled for."""
+        """The instruction set for which the kernel is compiled."""
         return self.graph.isa
 
     @cached_property
@@ -104,7 +104,7 @@ class Body:
 
     @property
     def row(self) -> int:
-        """The dimension that rows run along."""
+        """The dimension along which rows run."""
         assert isinstance(self.kernel.row, IntegerAttr)
         return self.kernel.row.value.data
 
@@ -122,7 +122,7 @@ class Body:
 
 
 def named_form(body: Body) -> DotForm | None:
-    """The form that the kernel's contraction names; None for sums of windows and of 16-bit numbers."""
+    """The dot form in the attributes of the kernel's contraction; None for sums over windows and 16-bit numbers."""
     for op in body.kernel.body.block.ops:
         if isinstance(name := op.attributes.get(DOT_FORM), StringAttr):
             return dot_form(name.data)

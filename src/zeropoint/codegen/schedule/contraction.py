@@ -1,4 +1,4 @@
-"""Schedules contractions: the kernel of a `ContractionMatch`, dense or depthwise, for every arithmetic."""
+"""Schedules contractions: the dense or depthwise kernel of a `ContractionMatch`, for every arithmetic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zeropoint.numerics.arrays import IntArray
 
 
 def schedule_contraction(body: Body) -> None:
-    """Append the steps of a contraction: one, or for images one per image and per phase of a transposed convolution."""
+    """Append the steps of a contraction. A convolution has one step per image, piece and part of the groups."""
     match = contraction_of(body.program, body.kernel, body.found)
     source, target = body.inputs[0], body.outputs[0]
     other = None if match.tail.other is None else body.inputs[-1]
@@ -48,7 +48,7 @@ class _Contraction:
         self.name = match.name
         self.form = named_form(body)
 
-    # One method for each form of weights: a matrix, windows, a pool.
+    # The entry points, one per form of weights: a matrix, windows, a pool.
 
     def rows(self, matrix: Array, source: View, target: View) -> None:
         """Append the step of a product of rows with a constant matrix."""
@@ -61,17 +61,17 @@ class _Contraction:
         groups, vectors = len(weights) // self._together, -(-weights.shape[1] // self.isa.width)
         shape = Contraction.of_rows(count, pixel, out_pixel, groups, vectors, arithmetic)
         reads = [source] if self.other is None else [source, self.other]
-        # Blocks keep accumulators in the output, so the residual may not share its memory.
+        # A blocked kernel keeps accumulators in the output, so the residual must not share the output's memory.
         added = [] if shape.is_blocked(self.isa) else reads[1:]
         parameters = self._packed(shape, weights, self.match.bias)
         operations = 2 * count * matrix.size
         self.graph.call(self.name, shape, reads, [target], parameters, operations=operations, elementwise=added)
 
     def convolution(self, windows: Windows, source: View, target: View) -> None:
-        """Append the steps of a convolution of images, piece by piece. The source's buffer includes the padding."""
+        """Append the steps of a convolution, piece by piece. The source's buffer includes the padding."""
         if windows.padding is not None:
             _, _, row, pixel = self.values.image_strides(source)
-            # The padding is in front of the view, in the same buffer.
+            # The padding precedes the view in the same buffer.
             source = source.moved(-windows.padding.top * row - windows.padding.left * pixel)
         for piece in windows.pieces:
             here, there = piece.source(self.values, source), piece.target(self.values, target)
@@ -84,31 +84,32 @@ class _Contraction:
                 self._dense(piece, here, there, bias)
 
     def pool(self, pool: Pool, source: View, target: View) -> None:
-        """Append the steps of a window sum, as a depthwise convolution whose weights are 1."""
+        """Append the steps of a sum over windows, as a depthwise convolution whose weights are 1."""
         channels = self.values.image(source)[1]
-        if len(target.shape) != 4:  # reduced to (N, C), or of a line with a dimension of 1 kept
+        if len(target.shape) != 4:  # the result is (N, C), or has one more dimension, of size 1
             n, c = target.shape[0], channels
             first = self.values.channel == 1
             strides = (target.strides[0], 1, 0, 0) if first else (target.strides[0], 0, 0, 1)
             target = replace(target, shape=(n, c, 1, 1) if first else (n, 1, 1, c), strides=strides)
-        # A pool has no dilation: neighbouring taps are neighbouring pixels.
+        # A pool has no dilation, so taps have the strides of pixels.
         apart = self.values.image_strides(source)[2:]
         weights = np.ones((*pool.kernel, channels), np.int8)
         self._sums_of_windows(weights, source, (apart[0], apart[1]), target, pool.strides, self.match.bias)
 
-    # Kernels on images.
+    # Steps on images.
 
     def _dense(self, piece: Piece, source: View, target: View, bias: Array) -> None:
-        """A convolution that is not depthwise: one step for as few groups of channels as fill vectors."""
+        """Append a convolution that is not depthwise. Each step has as few groups as fill vectors."""
         floats = self.match.arithmetic is None
-        # The dense kernel fills weights of other groups. They are -0, which the kernel skips: 0 * infinity is NaN.
+        # A dense kernel also multiplies by zeros for other groups. Float zeros are -0, which the kernel skips, because
+        # 0 * infinity is NaN.
         windows = _signed_zeros(piece) if floats else piece.windows
         parts = windows.parts(self._together, self.isa.width)
-        # Filled weights must not turn an infinite input into NaN.
+        # A sparse kernel skips weights of -0.
         sparse = not piece.taps or parts[0].windows.groups > 1
         row, pixel = (0, 0) if self.other is None else self.values.image_strides(self.other)[2:]
         arithmetic = self._arithmetic(windows.weights, bias, (row, pixel), sparse=sparse)
-        # Steps of one family need no barrier between them.
+        # Steps of a family need no barrier between them.
         family = object() if len(parts) > 1 else None
         for part in parts:
             there = self._channels(target, part.channels)
@@ -116,7 +117,7 @@ class _Contraction:
             if self.other is not None:
                 sources.append(self._channels(self.other, part.channels))
             dense = part.windows.dense(-0.0 if floats else 0)
-            # The input's channels are padded to whole steps too; zero weights ignore what is there.
+            # Input channels are padded to whole steps of the micro-kernel. Their weights are 0.
             dense = np.pad(dense, ((0, 0), (0, 0), (0, -dense.shape[2] % self._together), (0, 0)))
             shape = self._shape(windows, dense.shape, source, target, arithmetic)
             packed = self._packed(shape, dense.reshape(-1, dense.shape[3]), bias[part.channels], part.channels)
@@ -134,7 +135,7 @@ class _Contraction:
     def _shape(
         self, windows: Windows, dense: tuple[int, ...], source: View, target: View, arithmetic: Arithmetic
     ) -> Contraction:
-        """The kernel of a convolution of weights (rows, columns, inputs, channels)."""
+        """The kernel of a convolution with weights of shape `dense` = (rows, columns, inputs, channels)."""
         rows, columns, inputs, channels = dense
         _, _, height, width = self.values.image(target)
         _, _, in_row, in_pixel = self.values.image_strides(source)
@@ -154,7 +155,7 @@ class _Contraction:
         ).flat()
 
     def _depthwise(self, piece: Piece, source: View, target: View, bias: Array) -> None:
-        """A depthwise convolution. With dilation d, the kernel runs on the view of every d-th row and pixel."""
+        """Append a depthwise convolution. With dilation d, the kernel runs on the view of every d-th row and pixel."""
         windows = piece.windows if self.match.arithmetic is not None else _signed_zeros(piece)
         _, _, row, pixel = self.values.image_strides(source)
         apart = windows.dilation[0] * row, windows.dilation[1] * pixel
@@ -172,12 +173,15 @@ class _Contraction:
         *,
         sparse: bool = False,
     ) -> None:
-        """`weights` is (kernel rows, kernel columns, channels); `apart` the source's row and pixel strides in bytes."""
+        """Append a depthwise convolution with `weights` of shape (kernel rows, kernel columns, channels).
+
+        `apart` has the row and pixel strides of the source, in bytes.
+        """
         output = self.match.arithmetic
         rows, columns, _ = weights.shape
         _, channels, height, width = self.values.image(target)
         _, _, out_row, out_pixel = self.values.image_strides(target)
-        # Pixels have a pitch of 16 channels, and the ones beyond are computed and not read.
+        # Pixels have a pitch of 16 channels. The padding is computed and not read.
         channels = -(-channels // 16) * 16
         shape = WindowShape(height, width, channels, *apart, out_row, out_pixel, (rows, columns), strides)
         if isinstance(output, Requantization):
@@ -202,9 +206,9 @@ class _Contraction:
         operations: int,
         family: object | None = None,
     ) -> None:
-        """Append one step per image of the batch. The first source is contracted, the second is the residual.
+        """Append one step per image of the batch. The first source is contracted, and the second is the residual.
 
-        Steps of a `family`, and the steps of images, write disjoint parts of the target.
+        The steps of a `family`, and the steps of the images, write disjoint parts of the target.
         """
         images = self.values.image(target)[0]
         alone = images == 1 and family is None
@@ -222,13 +226,13 @@ class _Contraction:
 
     @property
     def _together(self) -> int:
-        """Terms per step of the micro-kernel: four 8-bit integers, two 16-bit ones, or one float."""
+        """The number of terms per step of the micro-kernel: four 8-bit integers, two 16-bit integers, or one float."""
         return 1 if self.match.arithmetic is None else 4 // self.match.source_bytes
 
     def _arithmetic(
         self, weights: Array, bias: Array, residual: tuple[int, int], *, sparse: bool = False
     ) -> Arithmetic:
-        """The arithmetic for weights (..., channels); `residual` is the residual's row and pixel strides in bytes."""
+        """The arithmetic for weights (..., channels). `residual` has the residual's row and pixel strides in bytes."""
         output, given = self.match.arithmetic, self.match.weights
         if output is None:
             floats = self._floats(residual, sparse=sparse)
@@ -250,11 +254,11 @@ class _Contraction:
 
     @property
     def _pairs(self) -> bool:
-        """Whether a step has two products of 16-bit numbers."""
+        """Whether a step of the micro-kernel has two products of 16-bit numbers."""
         return self._together == 2
 
     def _halves(self, weights: Array) -> int:
-        """2 if products of these weights could saturate in the dot product, so each weight is split in two; else 1."""
+        """2 if the dot product could saturate with these weights, so that each weight is split in two; otherwise 1."""
         if self._pairs:
             return 1
         if self.form is not None:
@@ -262,7 +266,7 @@ class _Contraction:
         return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > self.isa.weight_limit else 1
 
     def _epilogue(self, output: Requantization, weights: Array, bias: IntArray) -> Epilogue:
-        """The epilogue for weights (..., channels), whose accumulators are at most reach * sum|w| + |bias|."""
+        """The epilogue for weights (..., channels). Accumulators are at most reach * sum|w| + |bias|."""
         blocks, activation = self.match.blocks, self.match.source_reach
         sums = activation * magnitudes(weights) if blocks is None else blocks.reach(activation)
         reach = sums + np.abs(bias)
@@ -303,8 +307,11 @@ def _of_channels(multiplier: Multiplier, channels: slice) -> Multiplier:
 
 
 def _signed_zeros(piece: Piece) -> Windows:
-    """The float convolution of a piece, with +0 for weights of -0, which the kernel skips; all -0 if it has no taps."""
+    """The float convolution of a piece, whose only weights of -0 are those that the kernel must skip.
+
+    Weights of -0 become +0. Without taps, all weights are -0.
+    """
     windows = piece.windows
-    # -0 + 0 is +0: a weight of -0 of the model is not taken for one that is left out.
+    # -0 + 0 is +0, so that the kernel does not skip a weight of -0 of the model.
     weights = windows.weights + np.float32(0) if piece.taps else np.full_like(windows.weights, -0.0)
     return replace(windows, weights=weights)

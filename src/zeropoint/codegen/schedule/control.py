@@ -1,8 +1,8 @@
 """Schedules loops and branches: the steps of their regions become calls of one kernel (`kernels/control.py`).
 
-The inputs and outputs of a region are buffers of the program around it. A loop's body writes a carried value in place
-if it has read the old one before; else it writes a spare buffer, which is copied at the end of the trip. Everything
-else that a region needs is in one workspace, a buffer that lives as long as the step.
+The inputs and outputs of a region are buffers of the enclosing program. A loop's body writes a carried value in place
+if it no longer reads the old value. Otherwise it writes a spare buffer, which is copied at the end of the trip. All
+other buffers of a region are in one workspace, a buffer that lives as long as the step.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from zeropoint.ir.native import ControlOp, NativeWhileOp
 from zeropoint.limits import limits
 
 TRIPS = -1
-"""The number of the counter of trips among the outputs of a region."""
+"""The number of the trip counter among the outputs of a region."""
 
 Bindings = Mapping[tuple[Space, int], View]
-"""The views of the program around it that a region's inputs and outputs stand for, by their number."""
+"""The views of the enclosing program for a region's inputs and outputs, by (space, number)."""
 
 
 def has_loops(block: Block) -> bool:
-    """Whether a block, or a region in it, has a loop."""
+    """Whether a block or a nested region has a loop."""
     controls = [op for op in block.ops if isinstance(op, ControlOp)]
     return any(isinstance(op, NativeWhileOp) or any(has_loops(r.block) for r in op.programs) for op in controls)
 
 
 def count_trips(graph: Graph) -> TripCounter:
-    """The counter of all loops of a run, which a first step sets to 0."""
+    """The trip counter of all loops of a run. Appends the step that sets the counter to 0."""
     trips = TripCounter(_counter(Buffer(Space.CARRIED, 16)), limits().trips, [])
     fill(graph, "trips", 0, trips.count)
     return trips
 
 
 def inner_trips(trips: TripCounter | None) -> TripCounter | None:
-    """The same counter as a region sees it: one more output."""
+    """The counter inside a region, where the counter is an additional output."""
     return None if trips is None else replace(trips, count=_counter(Buffer(Space.OUTPUT, 16, TRIPS)))
 
 
@@ -52,7 +52,7 @@ def _counter(buffer: Buffer) -> View:
 def schedule_while(
     graph: Graph, name: str, regions: tuple[Graph, Graph], captured: Sequence[View], carried: Sequence[View]
 ) -> None:
-    """Append a loop of the steps of its condition and of its body; `carried` are its values before and after."""
+    """Append a loop over the steps of its condition and its body. `carried` are the buffers of its carried values."""
     assert graph.trips is not None
     trips = graph.trips
     trips.loops.append(name)
@@ -75,7 +75,7 @@ def schedule_while(
 def schedule_case(
     graph: Graph, name: str, regions: Sequence[Graph], inputs: Sequence[View], outputs: Sequence[View]
 ) -> None:
-    """Append a branch: one of the regions runs, by the first of the inputs; the others are the regions' inputs."""
+    """Append a branch. The first input selects the region that runs; the others are the inputs of the regions."""
     selector, *given = inputs
     bindings: Bindings = {
         **{(Space.INPUT, n): view for n, view in enumerate(given)},
@@ -93,7 +93,7 @@ def schedule_case(
 
 
 def _write_in_place(body: Graph, carried: int) -> None:
-    """Give outputs of a body spare buffers if inputs of the same number are read after they were written."""
+    """Give a body's outputs spare buffers if the input of the same number is read after the output is written."""
     for number in range(carried):
         result = body.results[number]
         if not result.buffer.size:
@@ -116,7 +116,7 @@ def _is(buffer: Buffer, space: Space, number: int) -> bool:
 
 
 def _copies(step: Step, number: int) -> bool:
-    """Whether a step copies elements of input `number` to the same places of this output."""
+    """Whether a step copies elements of input `number` to the same positions of output `number`."""
     if not is_copy(step):
         return False
     source, target = step.arguments
@@ -126,7 +126,7 @@ def _copies(step: Step, number: int) -> bool:
 
 
 def _is_overwritten(body: Graph, number: int) -> bool:
-    """Whether nothing reads input `number` after something has written the same output."""
+    """Whether no step reads input `number` after a step has written output `number`."""
     steps = list(enumerate(body.steps))
     read = [n for n, step in steps if any(_is(b, Space.INPUT, number) for b in step.reads)]
     written = [n for n, step in steps if any(_is(b, Space.OUTPUT, number) for b in step.writes)]
@@ -141,7 +141,7 @@ def _is_overwritten(body: Graph, number: int) -> bool:
 
 
 def _bound(step: Step, bindings: Bindings) -> Step:
-    """The step, and those inside of it, on the views that inputs and outputs stand for."""
+    """The step and its inner steps, with inputs and outputs replaced by the bound views."""
 
     def buffer(found: Buffer) -> Buffer:
         view = bindings.get((found.space, found.index))
@@ -164,7 +164,7 @@ def _bound(step: Step, bindings: Bindings) -> Step:
 
 
 class _Step:
-    """The step of a loop or branch. It writes `written`; `read` and what its regions read are its other arguments."""
+    """The step of a loop or branch. It writes `written`. Its other arguments are `read` and what its regions read."""
 
     def __init__(self, graph: Graph, written: Sequence[View], read: Sequence[View] = ()):
         self._graph = graph
@@ -174,7 +174,7 @@ class _Step:
         self._regions: list[list[Step]] = []
 
     def add(self, region: Graph, bindings: Bindings) -> None:
-        """Add the steps of a region, on the views of its inputs and outputs. Its arena becomes the workspace."""
+        """Add the steps of a region, with its inputs and outputs bound. All regions share the workspace."""
         self._workspace.size = max(self._workspace.size, plan(region).size)
         for buffer in (buffer for step in region.steps for buffer in (*step.reads, *step.writes)):
             if buffer.space.in_arena:
@@ -186,7 +186,7 @@ class _Step:
         return [step for region in self._regions for step in region]
 
     def _arguments(self) -> tuple[list[Buffer], list[Parameters], list[Buffer]]:
-        """The buffers that it reads, its parameters, and the buffers that it writes."""
+        """The buffers that the step reads, its parameters, and the buffers that it writes."""
         arguments = [argument for step in self._steps for argument in step.arguments]
         parameters = dict.fromkeys(argument for argument in arguments if isinstance(argument, Parameters))
         buffers = [argument.buffer for argument in arguments if isinstance(argument, View)]
@@ -200,7 +200,7 @@ class _Step:
         return {argument: n for n, argument in enumerate((*read, *parameters, *written))}
 
     def calls(self) -> tuple[tuple[KernelCall, ...], ...]:
-        """The calls of every region."""
+        """The kernel calls of each region."""
         pointers, number = self.pointers(), 1
         regions: list[tuple[KernelCall, ...]] = []
         for region in self._regions:
@@ -230,7 +230,7 @@ class _Step:
 
 
 def _count(step: Step) -> int:
-    """The step and those inside of it."""
+    """The number of steps: the step itself and its inner steps."""
     return sum(1 for _ in every_step([step]))
 
 

@@ -62,7 +62,7 @@ from zeropoint.numerics.storage import dtype_range
 
 
 def _computed(e: Expression, op: Any, indices: Indices) -> int:
-    """An elementwise op. Functions of f16 and bf16 are computed in f64 and rounded as `convert` rounds."""
+    """An elementwise op. Functions of f16 and bf16 are computed in f64 and rounded as by `convert`."""
     name, form = function_name(op), half_of(op.result)
     if name not in UNARY | BINARY or (name in FLOAT_ONLY and scalar_type(op.result)[0] not in FLOATS):
         raise CodegenError(f"{describe(op)}: found no native form of {name} of {op.result.type}; run it with the "
@@ -77,8 +77,8 @@ def _computed(e: Expression, op: Any, indices: Indices) -> int:
 
 def _convert(e: Expression, op: hlo.ConvertOp, indices: Indices) -> int:
     if half_of(op.result) == "half" and scalar_type(op.operand)[0] == "double":
-        # Through f32, an f64 would be rounded twice.
-        return e.step(Narrow("half"), op.result, [e.value(op.operand, indices)])  # rounds once
+        # `Narrow` rounds f64 to f16 once. Through f32, it would be rounded twice.
+        return e.step(Narrow("half"), op.result, [e.value(op.operand, indices)])
     return e.step("convert", op.result, [e.value(op.operand, indices)])
 
 
@@ -86,8 +86,8 @@ def _bitcast(e: Expression, op: hlo.BitcastConvertOp, indices: Indices) -> int:
     source, target = (scalar_type(value)[0] for value in (op.operand, op.result))
     if WIDTHS[source] != WIDTHS[target] or half_of(op.operand) or half_of(op.result):
         raise CodegenError(
-            f"{describe(op)}: found {op.operand.type} to {op.result.type}; native code has bits of integers, f32 and "
-            "f64 as elements of as many bits (run it with the interpreter)"
+            f"{describe(op)}: found {op.operand.type} to {op.result.type}; native code reinterprets integers, f32 and "
+            "f64 only as elements of the same width (run it with the interpreter)"
         )
     return e.step("bitcast_convert", op.result, [e.value(op.operand, indices)])
 
@@ -99,7 +99,7 @@ def _compare(e: Expression, op: hlo.CompareOp, indices: Indices) -> int:
 
 
 def _selected(e: Expression, op: Any, indices: Indices) -> int:
-    """Ops with operands that may be scalars, which then apply to all elements."""
+    """Ops with operands that may be scalars, which apply to all elements."""
     values = [e.value(value, indices if shape_of(value) else ()) for value in op.operands]
     return e.step(function_name(op), op.results[0], values)
 
@@ -113,7 +113,7 @@ def _requantize(e: Expression, op: RequantizeOp, indices: Indices) -> int:
         raise CodegenError(f"{describe(op)}: found accumulators {element_of(op.accumulator)}, expected i32 or i64")
     values = [e.value(op.accumulator, indices)]
     for operand in op.operands[1:]:
-        # Only of constants is it known that they are in the ranges of the behaviour.
+        # Only constants are known to be in the ranges of the behaviour.
         if e.scope.values.constant(operand) is None:
             raise CodegenError(f"{describe(op)}: found multipliers that are computed, expected constants")
         (count,) = shape_of(operand)
@@ -143,7 +143,7 @@ def _rounding_divide(e: Expression, op: RoundingDivideByPotOp, indices: Indices)
     mask = (1 << exponent) - 1
     numbers = (0, 1, exponent, mask, mask >> 1, width_of(like) - 1)
     zero, one, shift, low, half, last = (e.step(Number(n), like) for n in numbers)
-    # x >> last is -1 for negative x: their ties need more than half, so that they round away from zero.
+    # x >> last is -1 for negative x, which raises their threshold by 1, so that their ties round away from zero.
     threshold = e.step("subtract", like, [half, e.step("shift_right_arithmetic", like, [x, last])])
     above = e.step(Compare("gt"), ("i1", False), [e.step("and", like, [x, low]), threshold])
     up = e.step("select", like, [above, one, zero])
@@ -151,8 +151,7 @@ def _rounding_divide(e: Expression, op: RoundingDivideByPotOp, indices: Indices)
 
 
 def _saturating_add(e: Expression, op: SaturatingAddOp, indices: Indices) -> int:
-    """clamp(x + y), in twice the bits."""
-    # A sum of two integers fits twice their width, so it can be clamped afterwards.
+    """clamp(x + y), computed in twice the width, in which the sum is exact."""
     wide = (f"i{2 * width_of(op.result)}", True)
     total = e.step("add", wide, [e.step("convert", wide, [e.value(value, indices)]) for value in op.operands])
     low, high = (e.step(Number(number(bound)), wide) for bound in (op.storage_min, op.storage_max))
@@ -160,12 +159,12 @@ def _saturating_add(e: Expression, op: SaturatingAddOp, indices: Indices) -> int
 
 
 def _high_product(e: Expression, op: SaturatingRoundingDoublingHighMulOp, indices: Indices) -> int:
-    """min((x * multiplier + 2^30) >> 31, 2^31 - 1), in 64 bits."""
+    """min((x * multiplier + 2^30) >> 31, 2^31 - 1), computed in 64 bits."""
     wide = ("i64", True)
     factor, half, shift, most = (e.step(Number(n), wide) for n in (number(op.multiplier), 1 << 30, 31, INT32_MAX))
     product = e.step("multiply", wide, [e.step("convert", wide, [e.value(op.operand, indices)]), factor])
     high = e.step("shift_right_arithmetic", wide, [e.step("add", wide, [product, half]), shift])
-    # Only -2^31 squared exceeds 32 bits.
+    # Only the result for x = multiplier = -2^31 exceeds 32 bits.
     return e.step("convert", op.result, [e.step("minimum", wide, [high, most])])
 
 
@@ -191,8 +190,8 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, indices: Indices) -> int
         or storage.type.width > most
     ):
         raise CodegenError(
-            f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes "
-            f"f32 and f64 to at most {most} bits and rounds to nearest"
+            f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes only "
+            f"f32 and f64, to at most {most} bits, and rounds to nearest"
         )
     scales = type_.scales.astype(element_dtype(element_of(op.operand)))
     shift, first = 0.0, 0
@@ -216,7 +215,7 @@ def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, indices: Indices) ->
     type_ = element_of(op.operand)
     real = scalar_type(op.result)
     if half_of(op.result):
-        raise CodegenError(f"{describe(op)}: found {op.result.type}; native code has f32 and f64 of quantized values")
+        raise CodegenError(f"{describe(op)}: found {op.result.type}; native code dequantizes only to f32 and f64")
     if isinstance(type_, UniformQuantizedType) and type_.is_per_channel and type_.axis is not None:
         value = e.step("convert", real, [e.value(op.operand, indices)])
         dtype = element_dtype(element_of(op.result))
@@ -229,7 +228,7 @@ def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, indices: Indices) ->
     return e.step(Dequantize(type_.scale, type_.zero_point), real, [e.value(op.operand, indices)])
 
 
-# Movement.
+# Data movement.
 
 
 def _broadcast(e: Expression, op: hlo.BroadcastInDimOp, indices: Indices) -> int:
@@ -241,7 +240,7 @@ def _broadcast(e: Expression, op: hlo.BroadcastInDimOp, indices: Indices) -> int
 def _transpose(e: Expression, op: hlo.TransposeOp, indices: Indices) -> int:
     moved = [Axis()] * len(indices)
     for to, source in enumerate(array_values(op.permutation)):
-        # The result's dimension `to` is the operand's dimension `source`.
+        # Dimension `to` of the result is dimension `source` of the operand.
         moved[source] = indices[to]
     return e.value(op.operand, tuple(moved))
 
@@ -259,7 +258,7 @@ def _reverse(e: Expression, op: hlo.ReverseOp, indices: Indices) -> int:
 
 
 def split_dimensions(operand: Sequence[int], result: Sequence[int]) -> list[list[int]] | None:
-    """For each dimension of the operand, the result dimensions it is split into; None if the reshape does not split."""
+    """The result dimensions into which a reshape splits each operand dimension; None if it also merges dimensions."""
     groups: list[list[int]] = []
     d = 0
     for size in operand:
@@ -291,12 +290,15 @@ def _reshape(e: Expression, op: hlo.ReshapeOp, indices: Indices) -> int:
 def _gathered(
     e: Expression, op: Operation, source: View, where: Indices, parts: Sequence[tuple[View, Indices, int, int]]
 ) -> int:
-    """An element of `source` at `where`, offset by run-time indices: (view, indices, dimension, largest) each."""
+    """An element of `source` at `where`, offset by run-time indices.
+
+    `parts` has (view, indices, dimension, greatest index) of each run-time index.
+    """
     operand, starts = e.operand(source, where), list[Index]()
     for view, indices, dimension, most in parts:
         if view.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
             raise CodegenError(f"{describe(op)}: found indices of {view.dtype}, expected i32 or i64")
-        # `most` is the last start at which the slice is inside: the kernel clamps to it.
+        # `most` is the last start for which the slice is in bounds. The kernel clamps to it.
         starts.append(Index(e.operand(view, indices), most, source.strides[dimension]))
     return e.step(Gather(operand, tuple(starts)), op.results[0])
 
@@ -337,7 +339,7 @@ MOVEMENT: dict[type[Operation], ScalarRule] = {
     hlo.TransposeOp: _transpose,
     StorageCastOp: _cast,
 }
-"""Ops without computation."""
+"""The rules of ops that only move data."""
 
 ELEMENTWISE: dict[type[Operation], ScalarRule] = {
     **dict.fromkeys(

@@ -1,8 +1,7 @@
-"""Ops as scalars of a loop nest: the computation of one element of a result, and the elements of the operands that it
-reads.
+"""Ops as scalars of a loop nest: the computation of one element of a result, from elements of operands.
 
-An `Axis` is the index of a dimension as an affine function of the loops, `Indices` one axis per dimension. Data
-movement (broadcast, transpose, slice, reverse, reshapes that only split) just changes the indices.
+An `Axis` is the index of a dimension as an affine function of the loops. `Indices` has one axis per dimension. Data
+movement (broadcast, transpose, slice, reverse, reshapes that only split) changes only the indices.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
 class ExpressionScope(Protocol):
-    """The context of an expression: it gives the views of the values that the expression reads."""
+    """The context of an expression, which provides the views of the values that the expression reads."""
 
     @property
     def values(self) -> Values:
-        """Queries about the values: constants, layouts."""
+        """Queries about values, such as constants and layouts."""
         ...
 
     def view(self, value: SSAValue) -> View:
@@ -53,13 +52,13 @@ class ExpressionScope(Protocol):
         ...
 
     def constant_view(self, array: Array) -> View:
-        """The view of an array taken from the program's constants or types."""
+        """The view of an array from the program's constants or types."""
         ...
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An index, offset + sum of loop * step; `steps` holds (loop, step) pairs."""
+    """An index: offset + the sum of loop * step. `steps` has (loop, step) pairs."""
 
     offset: int = 0
     steps: tuple[tuple[int, int], ...] = ()
@@ -77,17 +76,20 @@ Indices = tuple[Axis, ...]
 """The indices of an element of a value: one axis per dimension."""
 
 CONTRACTION_OPS = (hlo.ConvolutionOp, hlo.DotGeneralOp, hlo.ReduceOp, hlo.ReduceWindowOp)
-"""Ops that are one reduction: a nest has at most one of them."""
+"""Ops that are a reduction. A nest has at most one of them."""
 
 ScalarRule = Callable[["Expression", Any, Indices], int]
-"""Appends the scalar for an element of an op's result at its indices, and returns the scalar's number."""
+"""Appends the scalar for the element of an op's result at the given indices. Returns the scalar's number."""
 
 Inner = Callable[[list[Axis]], int]
-"""Appends the scalar that a reduction combines, from the indices of its loops, and returns the scalar's number."""
+"""Appends the scalar that a reduction combines, from the indices of its loops. Returns the scalar's number."""
 
 
 def scalar_type(value: SSAValue) -> tuple[str, bool]:
-    """The LLVM type of a value's elements, and whether they are signed. Raises CodegenError if there is none."""
+    """The LLVM type of a value's elements, and whether they are signed.
+
+    Raises CodegenError if native code does not support the element type.
+    """
     element = element_of(value)
     found = SCALAR_TYPES.get(element_dtype(element))
     width = getattr(element, "width", None)
@@ -110,7 +112,7 @@ def half_of(value: SSAValue) -> str | None:
 def on_numbers(rule: ScalarRule) -> ScalarRule:
     """Wrap a rule for ops that compute. Results of f16 and bf16 are rounded to their type.
 
-    Raises CodegenError for quantized values: the rule would compute with the stored integers.
+    The wrapped rule raises CodegenError for quantized values, because it would compute with the stored integers.
     """
 
     def checked(e: Expression, op: Any, indices: Indices) -> int:
@@ -127,9 +129,9 @@ def on_numbers(rule: ScalarRule) -> ScalarRule:
 
 
 class Expression:
-    """The scalars of a nest under construction. `members` are the ops that may become part of it, by `rules`.
+    """The scalars of a nest under construction. `members` are the ops that may become part of the nest, by `rules`.
 
-    `row` is the result dimension that row reductions run over, -1 in a nest without rows.
+    `row` is the result dimension over which row reductions run; -1 in a nest without rows.
     """
 
     def __init__(
@@ -157,16 +159,16 @@ class Expression:
 
     @property
     def every(self) -> Indices:
-        """The indices of each element of the result; the constant index 0 in dimensions of size 1, as in broadcasts."""
+        """The indices of each element of the result. In dimensions of size 1 the index is 0, as for broadcasts."""
         return tuple(Axis(0, ((d, 1),)) if self._shape[d] > 1 else Axis() for d in range(len(self._shape)))
 
     # Scalars.
 
     def step(self, what: What | str, like: SSAValue | tuple[str, bool], arguments: Sequence[int] = ()) -> int:
-        """Append a scalar and return its number; an equal scalar is reused. A string names an elementwise op."""
+        """Append a scalar, unless there is an equal one. Returns its number. A string names an elementwise op."""
         type_, signed = like if isinstance(like, tuple) else scalar_type(like)
         scalar = Scalar(Elementwise(what) if isinstance(what, str) else what, type_, tuple(arguments), signed)
-        # The loops of a reduction have their own scalars, which are not available outside of them.
+        # The scalars inside the loops of a reduction are not available outside.
         key = (self._inside, scalar)
         if key not in self._known:
             part = self._parts[self._inside]
@@ -175,11 +177,11 @@ class Expression:
         return self._known[key]
 
     def read(self, view: View, indices: Indices, like: SSAValue | tuple[str, bool]) -> int:
-        """The scalar that reads the element of a view at its indices."""
+        """The scalar that reads the element of a view at the given indices."""
         return self.step(Read(self.operand(view, indices)), like)
 
     def operand(self, view: View, indices: Indices) -> int:
-        """The number of the kernel operand for a view read at the indices."""
+        """The number of the kernel operand for a view that is read at the given indices."""
         key = (view, indices)
         if key not in self._known:
             self._reads.append(key)
@@ -192,7 +194,7 @@ class Expression:
         return scalar.type, scalar.signed
 
     def value(self, value: SSAValue, indices: Indices) -> int:
-        """The scalar for the element of a value at its indices."""
+        """The scalar for the element of a value at the given indices."""
         key = (self._inside, value, indices)
         if key not in self._known:
             self._known[key] = self._made(value, indices)
@@ -200,7 +202,7 @@ class Expression:
 
     def _made(self, value: SSAValue, indices: Indices) -> int:
         number = self.scope.values.splat(value)
-        # Beyond, an f64 is no longer the exact integer.
+        # Beyond 2^53, an f64 may not be the exact integer.
         if number is not None and abs(number) <= 1 << 53:
             return self.step(Number(number), value)
         owner = value.owner
@@ -210,8 +212,10 @@ class Expression:
         return self.read(self.scope.view(value), indices, value)
 
     def takes(self, op: Operation, indices: Indices) -> bool:
-        """Whether an op can be part of the nest here. Only one reduction can, and none inside another."""
-        # Otherwise it is read from memory, as the result of another nest.
+        """Whether an op can be part of the nest here. A nest has at most one reduction.
+
+        Other ops are read from memory, as results of other nests.
+        """
         return self.may_reduce or type(op) not in CONTRACTION_OPS
 
     def bind(self, argument: SSAValue, scalar: int) -> None:
@@ -228,12 +232,12 @@ class Expression:
         return self.reduction is None and not self._inside
 
     def split(self, axis: Axis, size: int) -> tuple[Axis, Axis]:
-        """Split an index that is one whole loop into (index / size, index % size); the loop becomes two."""
+        """Split an index that is one whole loop into (index // size, index % size). The loop becomes two loops."""
         ((loop, step),) = axis.steps
         assert step == 1 and axis.offset == 0 and self.sizes[loop] % size == 0
         first = len(self.sizes)
         self.sizes += [self.sizes[loop] // size, size]
-        # The loop that was split runs once; the two new ones replace it.
+        # The split loop runs once, because the two new loops replace it.
         self.sizes[loop] = 1
         self._outer += [first, first + 1]
         self._splits[loop] = (first, first + 1, size)
@@ -242,9 +246,9 @@ class Expression:
     def reduce(
         self, op: str, start: float, sizes: Sequence[int], inner: Inner, order: Order = Order.LEFT_TO_RIGHT
     ) -> int:
-        """Append a reduction over new loops of the given sizes; `inner` makes the reduced scalar from their indices.
+        """Append a reduction over new loops of the given sizes. `inner` makes the reduced scalar from their indices.
 
-        `order` applies to float sums and products only; for other reductions any order gives the same result.
+        `order` applies only to float sums and products. For other reductions, any order gives the same result.
         """
         assert self.may_reduce
         first = len(self.sizes)
@@ -254,18 +258,18 @@ class Expression:
         self._parts[1].append(self._copy(self._parts[1][result], result))
         like = self.type_of(result)
         self._inside = False
-        # Integers, maxima and minima give the same result in any order, which leaves the kernel free to use vectors.
+        # With any order, the kernel can reduce in vectors.
         self.reduction = (op, start, order if is_ordered(op, like[0]) else Order.ANY)
         return self.step(Total(), like)
 
     def _copy(self, scalar: Scalar, index: int) -> Scalar:
-        """A copy of a scalar, because the result must be the last scalar of its list."""
+        """A copy of a scalar. The result must be the last scalar of its list."""
         return Scalar(Elementwise("convert"), scalar.type, (index,), scalar.signed)
 
     # The nest.
 
     def nest(self, result: int, target: View) -> tuple[Nest, list[View]]:
-        """The kernel that writes `result` to `target`, and its operands. The first loops are `target`'s dimensions."""
+        """The kernel that writes `result` to `target`, and its operands. The first loops are those of `target`."""
         body = self._parts[0]
         body.append(self._copy(body[result], result))
         reads = [self._access(view, indices) for view, indices in self._reads]
@@ -288,12 +292,12 @@ class Expression:
 
     @property
     def operands(self) -> list[View]:
-        """The views that the scalars read, each from the address where all loops are 0."""
+        """The views that the scalars read, each moved to the element at which all loops are 0."""
         return [_at(view, indices) for view, indices in self._reads]
 
     @property
     def elementwise(self) -> list[View]:
-        """Operands whose elements are each read only for the output element at the same indices."""
+        """The operands whose elements are read only for the output element at the same indices."""
         return [view for view, indices in self._reads if indices == self.every and self.reduction is None]
 
     def _access(self, view: View, indices: Indices) -> Access:
@@ -315,7 +319,7 @@ def _reordered(access: Access, order: Sequence[int]) -> Access:
 
 
 def _at(view: View, indices: Indices) -> View:
-    """The view offset to the element where all loops are 0."""
+    """The view moved to the element at which all loops are 0."""
     return view.moved(sum(axis.offset * stride for axis, stride in zip(indices, view.strides, strict=True)))
 
 
@@ -323,7 +327,7 @@ class RowExpression(Expression):
     """The scalars of a `Rows` kernel under construction."""
 
     def takes(self, op: Operation, indices: Indices) -> bool:
-        """Whether an op can be part of the rows: any op but a reduction, or one of a whole row, constant along it."""
+        """Whether an op can be part of the rows: not a reduction, or the reduction of a whole row to one number."""
         if type(op) not in CONTRACTION_OPS:
             return True
         return reduced_row(op) == self.sizes[self.row] and not any(
@@ -336,7 +340,7 @@ class RowExpression(Expression):
         return self.step(Reduce(op, start), self.type_of(result), [result])
 
     def rows(self, result: int, target: View) -> tuple[Rows, list[View]]:
-        """The kernel that writes `result` to `target`, and its operands. The loops are `target`'s dimensions."""
+        """The kernel that writes `result` to `target`, and its operands. The loops are those of `target`."""
         body = [*self._parts[0], self._copy(self._parts[0][result], result)]
         order = [*(d for d in range(len(self._shape)) if d != self.row), self.row]
         reads = tuple(_reordered(self._access(view, indices), order) for view, indices in self._reads)

@@ -1,4 +1,7 @@
-"""Quantize and dequantize between the caller's float planes and stored pixels; a loop nest if the views do not fit."""
+"""Schedules quantize and dequantize between the caller's float planes and stored pixels.
+
+Views that do not fit the kernels become a loop nest.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.affine import QuantizeBehaviour
 
 BLOCK = 64
-"""The minimum number of pixels of a row, where an image is cut into rows for threads to share."""
+"""The minimum number of pixels of a row if an image is split into rows that threads share."""
 
 
 def schedule_quantize(body: Body) -> None:
@@ -32,7 +35,7 @@ def schedule_quantize(body: Body) -> None:
 
 
 def schedule_dequantize(body: Body) -> None:
-    """Append the step of a `uniform_dequantize` to the caller's floats."""
+    """Append the step of a `uniform_dequantize` to floats of the caller."""
     op, (source,), (target,) = body.root, body.inputs, body.outputs
     assert isinstance(op, UniformDequantizeOp)
     type_, found = element_of(op.operand), None
@@ -46,7 +49,7 @@ def schedule_dequantize(body: Body) -> None:
 
 
 def _planes(body: Body, reals: View, bytes_: View, *, narrow: bool = False) -> Planes | None:
-    """The layout of an image as f32 planes and as pixels of 8-bit integers; None if a view has another layout.
+    """The layout of an image as f32 planes and as pixels of 8-bit integers; None if a view does not fit.
 
     `narrow` allows pixels of 4 bytes.
     """
@@ -56,9 +59,9 @@ def _planes(body: Body, reals: View, bytes_: View, *, narrow: bool = False) -> P
     # The kernels read and write whole vectors of a pixel's channels.
     if (byte != 1 and channels > 1) or (pitch % 16 and not (narrow and pitch == 4)):
         return None
-    if real_row == 4 * width and byte_row == pitch * width:  # no gaps between rows: split anywhere
+    if real_row == 4 * width and byte_row == pitch * width:  # without gaps between rows, any split is possible
         pixels, tile = rows * width, body.isa.width
-        # As many rows as divide the image into whole vectors, because threads share the work by rows.
+        # Threads share the work by rows, so use as many rows of whole vectors as possible.
         rows = next((n for n in range(pixels // BLOCK, 1, -1) if pixels % (n * tile) == 0), 1)
         width = pixels // rows
         real_row, byte_row = 4 * width, pitch * width

@@ -1,4 +1,4 @@
-"""Schedules loop nests and rows, from the ops of a kernel's body."""
+"""Schedules loop nests and kernels of rows, from the ops of a kernel's body."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from zeropoint.ir.tensors import shape_of
 
 
 def schedule_nest(body: Body) -> None:
-    """Append the step of a loop nest. For an empty output, no step is appended."""
+    """Append the step of a loop nest, unless the output is empty."""
     if math.prod(body.outputs[0].shape):
         _nest(body, body.inputs, body.outputs[0])
 
 
 def _nest(body: Body, inputs: list[View], target: View) -> None:
-    """Append the nest from `inputs` to `target`. Their shapes may be flattened; the order of elements is the body's."""
+    """Append the nest from `inputs` to `target`. Their shapes may be flattened, in the body's order of elements."""
     body.inputs = inputs
     expression = Expression(body, body.members, target.shape, EXPRESSIONS)
     nest, operands = expression.nest(expression.value(body.result, expression.every), target)
@@ -30,14 +30,14 @@ def _nest(body: Body, inputs: list[View], target: View) -> None:
 
 
 def schedule_bytes(body: Body) -> None:
-    """Append a loop nest on 8-bit values. If all views have one layout, whole rows are computed, padding included."""
+    """Append a loop nest on 8-bit values. If all views have one layout, it computes whole rows, including padding."""
     match = Declined("expected one fxpmath.table or fxpmath.weighted_sum")
     if isinstance(body.root, TableOp | WeightedSumOp) and len(body.members) == 1:
         match = match_bytes(body.values, body.root)
     if isinstance(match, Declined):
         raise misfit(body.kernel, match)
     found = rows_alike([*body.inputs, body.outputs[0]])
-    # Only activations have rows that may be read and written up to their padding.
+    # Only activations have padding that may be read and written.
     if found is None or not all(map(body.values.fits, (*body.inputs, body.outputs[0]))):
         return schedule_nest(body)
     rows, length, strides = found
@@ -47,7 +47,7 @@ def schedule_bytes(body: Body) -> None:
 
 
 def schedule_rows(body: Body) -> None:
-    """Append the step of a `Rows` kernel: row reductions and the ops around them."""
+    """Append the step of a kernel of rows."""
     value, (target,) = body.result, body.outputs
     expression = RowExpression(body, body.members, shape_of(value), EXPRESSIONS, body.row)
     kernel, operands = expression.rows(expression.value(value, expression.every), target)
@@ -55,7 +55,7 @@ def schedule_rows(body: Body) -> None:
 
 
 def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
-    """(rows, bytes per row with padding, row stride of each view) of views with the same element order, or None."""
+    """(rows, bytes per row with padding, row stride of each view) of views with one element order; otherwise None."""
     first = views[0]
     # From the outermost dimension in memory to the innermost.
     order = sorted(range(len(first.shape)), key=lambda d: (-first.strides[d], first.shape[d] == 1))
@@ -64,7 +64,7 @@ def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
     if not sized:
         return 1, 16, [16] * len(views)
     length, used = 16, 0
-    # Merge dimensions from the innermost outwards while all views have equal strides and no gap but that of the pitch.
+    # Merge dimensions, innermost first, while all views have equal strides and no gaps except the padding of the pitch.
     for d in reversed(sized):
         step = first.strides[d]
         pitch = -(-length // 16) * 16 if used else 1
@@ -72,7 +72,7 @@ def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
             break
         length = step * first.shape[d]
         used += 1
-    # The padding of a row is computed as well: its bytes are not read.
+    # The padding of a row is computed as well, and never read.
     length = -(-length // 16) * 16
     outer = sized[: len(sized) - used]
     if len(outer) > 1:

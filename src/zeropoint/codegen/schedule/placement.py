@@ -1,4 +1,4 @@
-"""Schedules `dynamic_update_slice` and `scatter`: the operand is copied, then updates are written over the copy."""
+"""Schedules `dynamic_update_slice` and `scatter`: the operand is copied, and updates are written into the copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, ScatterOp
 
 
 def schedule_update(body: Body) -> None:
-    """Append the copy of the operand, and the step that writes the updates."""
+    """Append the copy of the operand and the step that writes the updates."""
     # Elements without an update keep the values of the operand.
     copy(body.graph, body.name, body.view(body.root.operands[0]), body.outputs[0])
     if isinstance(body.root, ScatterOp):
@@ -25,7 +25,7 @@ def schedule_update(body: Body) -> None:
 
 
 def _slice(body: Body, op: DynamicUpdateSliceOp) -> None:
-    """Write `update` at the start indices, which are clamped so that it stays inside the operand."""
+    """Append the step that writes `update` at the start indices, clamped so that it stays in bounds."""
     update, starts, (target,) = body.view(op.update), [body.view(start) for start in op.start_indices], body.outputs
     loops = (1, *update.shape)
     indices = tuple(
@@ -41,13 +41,13 @@ def _slice(body: Body, op: DynamicUpdateSliceOp) -> None:
         None,
     )
     if kernel.tasks(body.isa):
-        # One row per task: the loop over single elements runs inside a task.
+        # Each task writes one row. The loop over elements runs inside a task.
         kernel = replace(kernel, apart=max(1, len(loops) - 1))
         body.graph.call(body.name, kernel, [update, *starts], [target])
 
 
 def _scatter(body: Body, op: ScatterOp) -> None:
-    """Combine the updates with the operand, one after the other if they may write the same element."""
+    """Append the step that combines updates with the operand, sequentially if they may write the same element."""
     dims = op.scatter_dimension_numbers.data
     update, positions, (target,) = body.view(op.updates[0]), body.view(op.scatter_indices), body.outputs
     rank = len(update.shape)
@@ -64,15 +64,14 @@ def _scatter(body: Body, op: ScatterOp) -> None:
     vector = positions.strides[dims.index_vector_dim] if dims.index_vector_dim < len(positions.shape) else 0
     writes = [0] * rank
     for d, axis in window.items():
-        # The index in such a dimension comes from the indices, not from a loop.
+        # In the other dimensions, the scatter indices determine the position.
         if d not in dims.scatter_dims_to_operand_dims:
             writes[axis] = target.strides[d]
     for d, of in zip(dims.input_batching_dims, dims.scatter_indices_batching_dims, strict=True):
         axis = axes[of]
         assert axis is not None
         writes[axis] = target.strides[d]
-    # Loops with their own stride in the result come first: their iterations write different elements, so they can be
-    # tasks.
+    # Loops with a stride in the result come first. Their iterations write different elements, so they can be tasks.
     order = sorted(range(rank), key=lambda d: not writes[d])
     apart = sum(1 for step in writes if step)
     reads: list[View] = []

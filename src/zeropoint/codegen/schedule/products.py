@@ -18,7 +18,7 @@ from zeropoint.numerics import Requantization
 
 
 def schedule_product(body: Body) -> None:
-    """Append the steps that pack the second operand, and the step that contracts every batch."""
+    """Append the steps that pack the second operand, and the step that contracts all batches."""
     match = product_of(body.program, body.kernel, body.found)
     left, right, target = body.inputs[0], body.inputs[-1], body.outputs[0]
     dims, name, isa = match.dimensions, match.name, body.isa
@@ -30,7 +30,7 @@ def schedule_product(body: Body) -> None:
         reach, pairs = reach_of_product(left.shape[dims.term], channels, left.itemsize), left.itemsize == 2
         epilogue = Epilogue.of(match.output, reach, isa, 8 * target.itemsize)
         form = named_form(body)
-        # The right operand is computed, so that -128 is possible.
+        # The right operand is computed, so it may contain -128.
         split = isa.weight_limit < 128 if form is None else form.split
         arithmetic = Integers(2 if split and not pairs else 1, epilogue, pairs=pairs)
         kernel = _kernel(body, dims, (left, right, target), arithmetic, 4 // left.itemsize)
@@ -44,7 +44,7 @@ def schedule_product(body: Body) -> None:
 def _kernel(
     body: Body, dims: ProductDimensions, views: tuple[View, View, View], arithmetic: Arithmetic, together: int
 ) -> Contraction:
-    """The contraction of one batch; a step of the micro-kernel takes `together` terms."""
+    """The contraction of one batch. A step of the micro-kernel takes `together` terms."""
     left, right, target = views
     pixel, out_pixel, count = left.strides[dims.row], target.strides[len(dims.batch)], left.shape[dims.row]
     groups, vectors = left.shape[dims.term] // together, -(-right.shape[dims.column] // body.isa.width)
@@ -72,7 +72,7 @@ def _packed_bytes(
     nothing = np.zeros((terms // together, together, channels), right.dtype), np.zeros(channels, np.int64)
     groups = list(kernel.groups_of(isa, channels))
     template = packing.template(isa, kernel.arithmetic.pack(isa, groups, *nothing, output))
-    # A copy for each batch: their numbers differ.
+    # Each batch has its own packed weights.
     size = packing.batch_bytes(isa) * int(np.prod(sizes, dtype=np.int64))
     packed = View(Buffer(Space.ARENA, size), 0, (size,), (1,), np.dtype(np.uint8))
     body.graph.call(name, packing, [right], [packed], body.graph.parameters(template))
@@ -82,10 +82,10 @@ def _packed_bytes(
 def _packed_floats(
     body: Body, name: str, kernel: Contraction, right: View, dims: ProductDimensions
 ) -> tuple[View, tuple[int, ...]]:
-    """Append the steps that pack a float operand and biases of 0. Returns the weights and their batch strides."""
+    """Append the steps that pack a float operand, with biases of 0. Returns the weights and their batch strides."""
     isa, sizes = body.isa, tuple(right.shape[d] for d in dims.other_batch)
     terms, channels = right.shape[dims.other_term], right.shape[dims.column]
-    groups: list[tuple[int, int, int]] = []  # of each group: first channel, vectors, offset in bytes
+    groups: list[tuple[int, int, int]] = []  # (first channel, vectors, offset in bytes) of each group
     size = 0
     for part in kernel.columns(isa).parts:
         for first in part.starts():
@@ -102,6 +102,6 @@ def _packed_floats(
         source = replace(given, shape=some).moved(first * given.strides[-1])
         copy(body.graph, name, source, View(buffer, offset, some, (*steps, row, 4), right.dtype))
         biases = (*sizes, count * isa.width)
-        # A product of activations has no bias, but the kernel adds one.
+        # The kernel adds a bias, which is 0 for a product of activations.
         fill(body.graph, name, 0.0, View(buffer, offset + terms * row, biases, (*steps, 4), right.dtype))
     return whole, steps

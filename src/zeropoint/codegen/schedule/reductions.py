@@ -1,4 +1,4 @@
-"""Rules for reductions, windows, convolutions and products without a special kernel: they become loop nests."""
+"""Rules of reductions, windows, convolutions and products without a specialized kernel, which become loop nests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.window_padding import pads
 
 ORDER_ONLY = frozenset(("maximum", "minimum"))
-"""Bodies that never round, so that the order of elements does not matter."""
+"""Bodies that never round, so that the result does not depend on the order."""
 
 
 def combiner(op: hlo.ReduceOp | hlo.ReduceWindowOp) -> tuple[str, SSAValue] | None:
@@ -50,14 +50,15 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
     found = combiner(op)
     if found is None:
         raise CodegenError(
-            f"{describe(op)}: found a body of another form than add, multiply, maximum, minimum, and, or of its two "
+            f"{describe(op)}: found a body other than one add, multiply, maximum, minimum, and, or of its two "
             "arguments; run it with the interpreter"
         )
     name, made = found
-    # f16 sums round after every addition, in an order that vectors do not have.
+    # Sums of f16 and bf16 round after every addition, in an order that nests do not implement.
     if half_of(made) and name not in ORDER_ONLY:
         raise CodegenError(
-            f"{describe(op)}: found sums of {element_of(made)} in an order that counts; run it with the interpreter"
+            f"{describe(op)}: found sums of {element_of(made)}, whose result depends on the order; run it with the "
+            "interpreter"
         )
     like = scalar_type(made)
     start = e.scope.values.splat(op.init_values[0])
@@ -65,7 +66,7 @@ def _combined(e: Expression, op: Any, sizes: Sequence[int], inner: Callable[[lis
     def element(loops: list[Axis]) -> int:
         return e.step("convert", like, [inner(loops)])
 
-    # A computed initial value is combined at the end: it cannot be a constant of the kernel.
+    # A computed initial value is no constant of the kernel, so it is combined at the end.
     first = identity(name, *like) if start is None else start
     total = e.reduce(name, first, sizes, element, order)
     if start is None:
@@ -102,7 +103,7 @@ def _reduce_window(e: Expression, op: hlo.ReduceWindowOp, indices: Indices) -> i
 
 
 def _weights(e: Expression, value: SSAValue, innermost: int) -> View | None:
-    """A constant stored with dimension `innermost` contiguous, for vector loads; None if it is not a constant."""
+    """A constant with dimension `innermost` contiguous in memory, for vector loads; None for other values."""
     array = e.scope.values.constant(value)
     if array is None:
         return None
@@ -160,8 +161,10 @@ def _convolution(e: Expression, op: hlo.ConvolutionOp, indices: Indices) -> int:
     layout = op.dimension_numbers.data
     spatial = layout.input_spatial_dimensions
     rank, ones = len(spatial), (1,) * len(spatial)
-    if int(op.batch_group_count.value.data) != 1:
-        raise CodegenError(f"{describe(op)}: found groups of the batch; run it with the interpreter")
+    if (batch_groups := int(op.batch_group_count.value.data)) != 1:
+        raise CodegenError(
+            f"{describe(op)}: found batch_group_count = {batch_groups}, expected 1; run it with the interpreter"
+        )
     strides, dilation = array_values(op.window_strides, ones), array_values(op.rhs_dilation, ones)
     assert not pads(op)
     kernel = shape_of(op.rhs)
@@ -200,7 +203,7 @@ CONTRACTIONS: dict[type[Operation], ScalarRule] = {
     hlo.ReduceOp: on_numbers(_reduce),
     hlo.ReduceWindowOp: on_numbers(_reduce_window),
 }
-"""Ops that are one reduction: a nest has at most one of them."""
+"""The rules of ops that are a reduction. A nest has at most one of them."""
 
 EXPRESSIONS: dict[type[Operation], ScalarRule] = {**MOVEMENT, **ELEMENTWISE, **CONTRACTIONS}
-"""Ops that can be a part of a nest."""
+"""The rules of ops that can be part of a nest."""

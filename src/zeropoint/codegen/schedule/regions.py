@@ -1,4 +1,4 @@
-"""Schedules ops with a region: reductions of several operands or with an arbitrary body, and sorts."""
+"""Schedules ops with a region: reductions of several operands or with any body, and sorts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _RULES: Mapping[type[Operation], ScalarRule] = {**ELEMENTWISE, StorageCastOp: MO
 
 
 def region_of(scope: ExpressionScope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:
-    """The block as scalars of its arguments, which must have these element types.
+    """The block as scalars of its arguments, which must have the given element types.
 
-    Raises CodegenError as `region_and_tables`, and for a body that looks up a table.
+    Raises the errors of `region_and_tables`, and CodegenError for a body that looks up a table.
     """
     region, tables = region_and_tables(scope, op, block, elements)
     if tables:
@@ -39,10 +39,10 @@ def region_of(scope: ExpressionScope, op: Operation, block: Block, elements: Seq
 def region_and_tables(
     scope: ExpressionScope, op: Operation, block: Block, elements: Sequence[Attribute]
 ) -> tuple[Region, list[View]]:
-    """The block as scalars of its arguments, which must have these element types, and the tables it looks up.
+    """The block as scalars of its arguments, and the tables that it looks up.
 
-    Raises CodegenError if an argument has another type, if an op is not elementwise, or if the block captures a value
-    that is not a constant number.
+    Raises CodegenError if the arguments do not have the types `elements` or are quantized, if an op is not elementwise,
+    or if the block captures a value that is not a constant number.
     """
     for result in op.results:
         scalar_type(result)
@@ -50,7 +50,7 @@ def region_and_tables(
     if found != list(elements) or any(isinstance(element, UniformQuantizedType) for element in found):
         raise CodegenError(
             f"{describe(op)}: found a body on {', '.join(map(str, found))} for elements "
-            f"{', '.join(map(str, elements))}; native code has bodies on the same numbers (run it with the interpreter)"
+            f"{', '.join(map(str, elements))}; expected equal types, not quantized (run it with the interpreter)"
         )
     last = block.last_op
     assert last is not None
@@ -63,12 +63,12 @@ def region_and_tables(
         expression.bind(argument, expression.step(Argument(n), argument))
     region = expression.region([expression.value(value, ()) for value in last.operands])
     if any(isinstance(i.what, Read | Gather | Interpolate) for i in region.body):
-        raise CodegenError(f"{describe(op)}: found a body that reads values around it; run it with the interpreter")
+        raise CodegenError(f"{describe(op)}: found a body that reads outer values; run it with the interpreter")
     return region, expression.operands
 
 
 def fold_body(scope: ExpressionScope, op: ReduceOp | ReduceWindowOp) -> tuple[Region, list[View]]:
-    """The body of a reduction, which combines two elements of each operand, and its tables."""
+    """The body of a reduction, which combines two elements of each operand, and the tables that it looks up."""
     return region_and_tables(scope, op, op.body.block, [element_of(value) for value in (*op.inputs, *op.inputs)])
 
 
@@ -84,7 +84,7 @@ def scatter_body(scope: ExpressionScope, op: ScatterOp) -> Region:
 
 
 def schedule_fold(body: Body) -> None:
-    """Append the step of a reduction that combines elements in the interpreter's order."""
+    """Append the step of a reduction in the interpreter's order."""
     op, targets = body.root, body.outputs
     assert isinstance(op, ReduceOp | ReduceWindowOp)
     values, starts = ([body.view(value) for value in part] for part in (op.inputs, op.init_values))
@@ -105,7 +105,7 @@ def schedule_fold(body: Body) -> None:
 
 
 def _loops(op: ReduceOp | ReduceWindowOp) -> tuple[list[int], list[int], Callable[[View], list[int]]]:
-    """The sizes of the loops over results and over what is reduced, and the strides of an operand along them."""
+    """The sizes of the loops over results and over reduced elements, and a function from a view to its strides."""
     shape = shape_of(op.inputs[0])
     if isinstance(op, ReduceOp):
         reduced = sorted(array_values(op.dimensions))
@@ -125,7 +125,7 @@ def _loops(op: ReduceOp | ReduceWindowOp) -> tuple[list[int], list[int], Callabl
 
 
 def schedule_sort(body: Body) -> None:
-    """Append the step of a stable sort, which needs an arena buffer for the order of the elements."""
+    """Append the step of a stable sort. A buffer in the arena holds the positions of the elements."""
     op, targets = body.root, body.outputs
     assert isinstance(op, SortOp)
     shape, axis = shape_of(op.inputs[0]), op.axis()

@@ -65,9 +65,9 @@ KERNELS: Mapping[str, Callable[[Body], None]] = {
 def schedule(
     program: Program, isa: InstructionSet, found: Found | None = None, weights: ParameterBlock | None = None
 ) -> Graph:
-    """The steps of a program's kernels for one instruction set. `found` has the matches of the kernels, if known.
+    """The graph of steps of a program's kernels, for one instruction set. `found` has the known matches of kernels.
 
-    Parameters are appended to `weights`, by default to a block of the graph's own.
+    Parameters are appended to `weights`; by default, to a new block.
     """
     return _Schedule(
         program, isa, {} if found is None else found, ParameterBlock() if weights is None else weights
@@ -96,12 +96,12 @@ class _Schedule:
         self._outputs = {self._returned(value): index for index, value in enumerate(last.operands)}
         for op in ops:
             self._append(op)
-            RECENT_PAGES.release()  # the match has read the weights, and their packed copy is complete
+            RECENT_PAGES.release()  # the weights have been read, and their packed copy is complete
         self.graph.results = [self._views[self._returned(value)] for value in last.operands]
 
     @staticmethod
     def _returned(value: SSAValue) -> SSAValue:
-        """The memref of the caller's array for a returned tensor."""
+        """The memref of the caller's array for a returned value."""
         value = unconverted(value)
         assert isinstance(value, OpResult) and isinstance(value.op, ToTensorOp)
         cast = value.op.memref
@@ -129,7 +129,7 @@ class _Schedule:
                 )
 
     def _control(self, op: ControlOp) -> None:
-        """Append a loop or branch: its regions are scheduled as programs."""
+        """Append a loop or branch. Its regions are scheduled as programs."""
         inputs, outputs = ([self._views[value] for value in part] for part in (op.inputs, op.outputs))
         graphs: list[Graph] = []
         for number in range(len(op.programs)):
@@ -185,6 +185,6 @@ class _Schedule:
 
 
 def _said(what: str, op: Operation) -> str:
-    """The name of a step that no op of the program corresponds to."""
+    """The name of a step without a corresponding op of the program."""
     text = location_text(op.location)
     return f"{what} '{text}'" if text else what

@@ -1,4 +1,4 @@
-"""Rules for functions of stored integers, which are constant tables."""
+"""Rules of table lookups and interpolation, which compute functions of stored integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 
 FEW_ENTRIES = 1 << 10
-"""Equal entries at an end of a table that are not worth an instruction: 2 KiB."""
+"""The number of equal entries at an end of a table, 2 KiB of i16, below which a clamp does not pay off."""
 
 _INDEX = ("i16", True)
 
@@ -32,15 +32,15 @@ def look_up(e: Expression, op: TableOp, indices: Indices) -> int:
 
 
 def _inside(e: Expression, index: int, entries: Array) -> int:
-    """An i16 index, clamped to the part of a table outside of which all entries are equal.
+    """An i16 index, clamped to the part of a table beyond which all entries are equal.
 
-    A table of 128 KiB does not stay in the L1 cache. A function that saturates reads fewer lines of it this way.
+    A table of 128 KiB does not fit the L1 cache. With a clamped index, a function that saturates reads fewer lines.
     """
     first, last = -(1 << 15), (1 << 15) - 1
     changes = np.flatnonzero(entries[1:] != entries[:-1])
     if not len(changes):
         return index
-    # The last entry that equals the first one, and the first that equals the last one.
+    # The last index of the equal entries at the start, and the first index of those at the end.
     bounds = (("maximum", first, int(changes[0]) + first), ("minimum", last, int(changes[-1]) + 1 + first))
     for name, end, bound in bounds:
         if abs(bound - end) >= FEW_ENTRIES:
@@ -49,7 +49,7 @@ def _inside(e: Expression, index: int, entries: Array) -> int:
 
 
 def interpolate(e: Expression, op: InterpolateOp, indices: Indices) -> int:
-    """The function of an i16 between the entries of a table."""
+    """The function of an i16, interpolated between entries of a table."""
     view = e.scope.view(op.table)
     if view.activations:
         raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
