@@ -39,9 +39,7 @@ def test_functions_that_call_each_other_are_refused(tmp_path: Path) -> None:
 def test_functions_that_double_from_one_to_the_next_are_refused(tmp_path: Path) -> None:
     chain = "".join(f"{HEAD} f{n} (x) => (y) {{ z = local.f{n + 1} (x) y = local.f{n + 1} (z) }}\n" for n in range(40))
     text = refusal(parse_model(f"{LOCAL}{chain}{HEAD} f40 (x) => (y) {{ y = Relu (x) }}"), tmp_path)
-    assert text.startswith(
-        "found functions of 3,298,534,883,327 nodes after inlining, expected at most 1,000,000"
-    )
+    assert text.startswith("found functions of 3,298,534,883,327 nodes after inlining, expected at most 1,000,000")
 
 
 def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
