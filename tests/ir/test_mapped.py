@@ -163,8 +163,8 @@ def test_a_file_that_is_cut_while_it_is_read_ends_the_command_with_a_line(tmp_pa
     done = subprocess.run([sys.executable, "-c", LOST], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == (
-        f"zeropoint: {tmp_path.resolve()}/weights.data: found a file that was truncated to 5000 bytes while it was read, "
-        f"expected it not to change; run again with the complete file\n"
+        f"zeropoint: {tmp_path.resolve()}/weights.data: found a file that was truncated to 5000 bytes while it was "
+        "read, expected it not to change; run again with the complete file\n"
     )
 
 
