@@ -589,6 +589,13 @@ def test_opt_reads_onnx_and_shows_the_program_after_each_pass() -> None:
     assert dumps == [f"// -----// IR Dump After {name} //----- //" for name in ("simplify", "fuse")]
 
 
+def test_opt_reads_the_model_files_that_quantize_reads() -> None:
+    Path("SOFTMAX.ONNX").write_bytes(Path("softmax.onnx").read_bytes())
+    assert done("opt SOFTMAX.ONNX -p simplify,fuse") == done("opt softmax.onnx -p simplify,fuse")
+    done("quantize softmax.onnx --data data.npz --target litert --effort none -o softmax.tflite")
+    assert "!quant.uniform" in done("opt softmax.tflite")
+
+
 def test_every_stage_can_be_saved_edited_and_gone_on_from() -> None:
     done("quantize model.onnx --data data.npz -o whole.mlir --effort none --save-stages stages")
     names = ("1-fused", "2-calibrated", "3-propagated", "4-corrected", "5-quantized", "6-integer")

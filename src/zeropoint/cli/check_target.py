@@ -30,7 +30,7 @@ def check_target(target: str, kernels: tuple[str, ...], page: Path | None) -> No
     findings = list(progress()(check_rows(target, kernels), "checking"))
     click.echo(finding_table(findings))
     if page is not None:
-        write_atomically(page, lambda path: path.write_text(finding_page(target, findings)))
+        write_atomically(page, lambda path: path.write_text(finding_page(target, findings), encoding="utf-8"))
         say(f"wrote {page}")
     if not all(finding.is_explained for finding in findings):
         raise SystemExit(1)

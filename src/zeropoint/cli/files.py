@@ -72,7 +72,7 @@ def program_text(file: Path) -> tuple[str, str]:
     if not file.is_relative_to("/dev/fd") and file != Path("/dev/stdin"):
         check_regular(file)
     try:
-        return file.read_text(), str(file)
+        return file.read_text(encoding="utf-8"), str(file)
     except UnicodeDecodeError:
         fail(f"{file}: found bytes that are not text, expected MLIR")
 

@@ -14,6 +14,9 @@ from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import reports_errors
 from zeropoint.cli.shapes import CONSTANT, SHAPE
 
+MODELS = (".mlirbc", ".onnx", ".tflite")
+"""Suffixes of files that are imported; others are read as text."""
+
 
 def _list_passes(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
@@ -75,14 +78,16 @@ def opt(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     constants: tuple[tuple[str, bool | int | float], ...],
 ) -> None:
-    """Run passes on the program in FILE (.mlir, .onnx; '-' is standard input), as mlir-opt does.
+    """Run passes on the program in FILE, as mlir-opt does.
+
+    FILE is .mlir, .mlirbc, .onnx or .tflite; '-' is standard input.
 
     Large constants are written beside the output, as NAME.safetensors. In output to a pipe they are inline; in output
     to a terminal they are left out without --inline-weights.
     """
     from zeropoint import opt as optimizer
 
-    is_text = file.suffix != ".onnx"
+    is_text = file.suffix.lower() not in MODELS
     refuse_idle(
         *((name, not is_text, file.name) for name in ("split_input_file", "verify_diagnostics")),
         ("allow_unregistered_dialect", not is_text, file.name),
@@ -142,4 +147,4 @@ def _write(programs: list[Any], output: Path | None, *, generic: bool, locations
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_atomically(output, lambda temporary: temporary.write_text(text))
+        write_atomically(output, lambda temporary: temporary.write_text(text, encoding="utf-8"))

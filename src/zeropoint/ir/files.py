@@ -120,7 +120,7 @@ def save_program(program: Program, path: Path, *, inline_weights: bool = False, 
         nibbles = {names.get(handle, handle): signed for handle, signed in _four_bit_handles(program).items()}
         writes[weights_path] = lambda temporary: _save_arrays(named, nibbles, temporary)
     text = print_program(program, locations=True, generic=generic, inline_weights=inline_weights, names=True)
-    writes[path] = lambda temporary: temporary.write_text(text)
+    writes[path] = lambda temporary: temporary.write_text(text, encoding="utf-8")
     write_together(writes)
     return [path, *(written for written in writes if written != path)]
 
@@ -160,7 +160,7 @@ def save_programs(programs: Mapping[str, Program], folder: Path) -> list[Path]:
 
 
 def _write_text(text: str, path: Path) -> None:
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
 
 
 def _content(array: Array, signed: bool | None) -> bytes:
@@ -240,7 +240,7 @@ def load_program(path: Path) -> Program:
     and verifier's errors.
     """
     check_regular(path)
-    return parse_program(path.read_text(), str(path), weights_beside(path), annotated=True)
+    return parse_program(path.read_text(encoding="utf-8"), str(path), weights_beside(path), annotated=True)
 
 
 def weights_beside(path: Path) -> Weights:

@@ -88,7 +88,7 @@ def load_target(path: Path, extends: Extends) -> Target:
 
 def _parsed(path: Path) -> Mapping[str, Any]:
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         if (found := _LONG_KEY.search(text)) is not None:
             line = text.count("\n", 0, found.start()) + 1
             raise TargetError(

@@ -208,6 +208,19 @@ def test_a_kernel_shape_that_is_not_the_kernels_is_refused(tmp_path: Path) -> No
         load(proto, tmp_path)
 
 
+@pytest.mark.parametrize("exponent", [0.5, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_an_integer_has_a_fraction_as_its_exponent(exponent: float, is_constant: bool, tmp_path: Path) -> None:
+    given = {"x": np.array([4, 9, 2, 7], np.int32), "e": np.array([exponent], np.float32)}
+    names = ("x",) if is_constant else ("x", "e")
+    inputs = {name: given[name] for name in names}
+    proto = one_op("Pow", inputs, {name: given[name] for name in given if name not in names}, opset=15)
+    proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
+    program = load(proto, tmp_path)
+    for found in (run(program, inputs), NativeProgram(simplify(program))(inputs)):
+        np.testing.assert_array_equal(found["y0"], (given["x"].astype(np.float64) ** exponent).astype(np.int32))
+
+
 def test_an_input_becomes_a_constant(tmp_path: Path) -> None:
     proto = one_op("Reshape", {"x": (2, 6), "shape": ints(3, 4)})
     with pytest.raises(ModelError, match="make constants of the inputs they depend on: shape") as raised:

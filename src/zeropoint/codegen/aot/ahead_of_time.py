@@ -147,7 +147,7 @@ def write(made: Library, path: Path, isa: InstructionSet) -> list[Path]:
     described = path.with_name(f"{made.name}.h")
     write_together(
         {
-            described: lambda temporary: temporary.write_text(made.header),
+            described: lambda temporary: temporary.write_text(made.header, encoding="utf-8"),
             path: made.write_object if path.suffix == ".o" else lambda temporary: _link(made, path, isa, temporary),
         }
     )

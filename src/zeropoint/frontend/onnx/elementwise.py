@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import TensorProto
-from xdsl.dialects.builtin import AnyFloat, f32, i32
+from xdsl.dialects.builtin import AnyFloat, f32, f64, i32
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
@@ -63,11 +63,18 @@ def broadcast_from_axis(node: OnnxNode, build: Builder) -> tuple[SSAValue, SSAVa
 
 
 def power(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Pow`: `multiply` for a constant exponent of 2, otherwise `power`."""
+    """`Pow`: `multiply` for a constant exponent of 2, otherwise `power`. The result has the type of the base.
+
+    An integer to the power of a float is computed in f64 and truncated, as onnxruntime does.
+    """
     base = node.operand(0)
     exponent = node.constant(1)
     if exponent is not None and exponent.size == 1 and exponent.reshape(()) == 2 and exponent.ndim <= 1:
         return build.insert(MultiplyOp(base, base))
+    if isinstance(element_of(node.operand(1)), AnyFloat) and not isinstance(element_of(base), AnyFloat):
+        wide = [converted(value, f64, build) for value in (base, node.operand(1))]
+        lhs, rhs = broadcast_together(wide, build)
+        return converted(build.insert(PowerOp(lhs, rhs)), element_of(base), build)
     if exponent is not None:
         raised = build.constant(exponent.astype(element_dtype(element_of(base))))
     else:
