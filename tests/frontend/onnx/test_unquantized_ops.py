@@ -19,7 +19,8 @@ from zeropoint.targets import target
 NUMBERS = """float s = {0.0625}, float t = {0.03125}, float half = {0.5},
     float[4] f = {1.5, 0.5, 1.0, 2.0}, float[4] g = {-0.25, 0.5, 0.0, 1.0}, float[4] v = {0.5, 1.5, 1.0, 2.5},
     uint8 z = {100}, uint8 y0 = {7}, uint8 nil = {0},
-    uint8[4] fq = {200, 90, 140, 255}, uint8[1,4,1,1] cq = {3, 50, 200, 120}, float odd = {0.0371}, int8 w0 = {0}, int64[1] l = {1}, int64[1] u = {2}"""
+    uint8[4] fq = {200, 90, 140, 255}, uint8[1,4,1,1] cq = {3, 50, 200, 120},
+    float odd = {0.0371}, int8 w0 = {0}, int64[1] l = {1}, int64[1] u = {2}"""
 READ = "q = QuantizeLinear(x, s, z)\n a = DequantizeLinear(q, s, z)\n"
 WRITE = "p = QuantizeLinear(r, t, y0)\n y = DequantizeLinear(p, t, y0)"
 WEIGHTS = "k = DequantizeLinear(wq, t, w0)\n c = Conv<pads=[1,1,1,1]>(a, k)\n"
