@@ -64,6 +64,7 @@ from zeropoint.solve.derive_ranges import derive_ranges
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.keep_compared import keep_compared
 from zeropoint.solve.keep_tested import keep_tested
+from zeropoint.solve.keep_unquantized import keep_unquantized
 from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.solve.scale_parts import scale_parts
 from zeropoint.solve.split_channels import split_channels
@@ -238,6 +239,7 @@ MOVE_RESCALES = Pass(move_rescales, "cancel, merge and push rescales forward")
 MATERIALIZE = Pass(materialize, "lower regions to quantized StableHLO")
 INSERT_CASTS = Pass(insert_casts, "insert the casts that the specs of regions require")
 
+KEEP_UNQUANTIZED = Pass(keep_unquantized, "keep float what a quantized model computes in floats, without data")
 DERIVE_RANGES = Pass(derive_ranges, "derive ranges from those of the operands, without data")
 
 FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
@@ -310,6 +312,7 @@ OTHER_PASSES = (
     Pass(_choose_dot_forms, "choose how 8-bit products are added"),
     Pass(check_fully_quantized, "report ports without parameters as errors"),
     Pass(check_kernels, "report ports that their kernel does not allow as errors"),
+    KEEP_UNQUANTIZED,
     DERIVE_RANGES,
     Pass(decompose_batch_norm, "rewrite batch norms by constants as a product and a sum"),
     Pass(expand_block_scales, "replace scales of blocks in types of constants by tensors"),

@@ -45,6 +45,7 @@ from zeropoint.passes import (
     EDGE_PASSES,
     FLOAT_PASSES,
     INTEGER_PASSES,
+    KEEP_UNQUANTIZED,
     QUANTIZING_PASSES,
     Pass,
     run_all,
@@ -118,11 +119,9 @@ def quantize(
     check_mask(program, options.mask)
     check_journals(work)
     settings, shown = _settings(options), progress or silent
-    fused = run_all(FLOAT_PASSES, program, settings, shown)
-    if options.recipe is not None:
-        check_scales(options.recipe, named_target(options.target))
-        fused = apply_recipe(fused, options.recipe, program)
-        check_demands(fused, named_target(options.target))
+    fused = _fused(program, options, settings, shown)
+    if samples is None:
+        fused = KEEP_UNQUANTIZED(fused, settings)
     asked = run_all(ASKING_PASSES, fused, settings, shown)
     check_observers(asked)
     if samples is None:
@@ -154,6 +153,16 @@ def quantize(
     if not keep_journals:
         remove_journals(work)
     return made
+
+
+def _fused(program: Program, options: Options, settings: Mapping[str, object], progress: Progress) -> Program:
+    """The regions of a float program, with the demands of the recipe."""
+    fused = run_all(FLOAT_PASSES, program, settings, progress)
+    if options.recipe is not None:
+        check_scales(options.recipe, named_target(options.target))
+        fused = apply_recipe(fused, options.recipe, program)
+        check_demands(fused, named_target(options.target))
+    return fused
 
 
 def _check_ranges(calibrated: Program, options: Options) -> None:

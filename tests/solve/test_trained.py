@@ -91,6 +91,23 @@ def test_a_target_without_the_kernel_keeps_the_simulation() -> None:
     np.testing.assert_array_equal(Interpreter(found)(SAMPLES[0])["y0"], Interpreter(program)(SAMPLES[0])["y0"])
 
 
+def test_a_float_op_reads_what_the_model_rounds_even_if_a_kernel_reads_it_too() -> None:
+    """The kernel took the rounding as its type, and the float op read the input as it came."""
+    program = parse_program("""
+    func.func @main(%x: tensor<1x6xf32> {zeropoint.name = "x0"})
+        -> (tensor<1x6xf32>, tensor<6x1xf32>, tensor<1x6xf32>) {
+      %q = quant.qcast %x : tensor<1x6xf32> to tensor<1x6x!quant.uniform<u8:f32, 0.5:100>>
+      %d = quant.dcast %q : tensor<1x6x!quant.uniform<u8:f32, 0.5:100>> to tensor<1x6xf32>
+      %0 = stablehlo.sine %d : tensor<1x6xf32>
+      %1 = stablehlo.transpose %d, dims = [1, 0] : (tensor<1x6xf32>) -> tensor<6x1xf32>
+      return %0, %1, %d : tensor<1x6xf32>, tensor<6x1xf32>, tensor<1x6xf32>
+    }""")
+    made = quantize(program, None, Options("onnxruntime")).integer
+    expected, found = (Interpreter(each)(SAMPLES[0]).values() for each in (program, made))
+    for first, second in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
 @pytest.mark.parametrize(
     ("stated", "reason"),
     [

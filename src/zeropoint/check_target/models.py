@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from zeropoint.frontend.onnx.node import WRITTEN_AS_SUM
 from zeropoint.ir.quant import Storage
 from zeropoint.ir.tensors import Array
 from zeropoint.targets import DATA, FixedScale, KernelRow, KernelSignature, Role, SameScale, port_text
@@ -167,8 +168,11 @@ class Built:
 
     @property
     def proto(self) -> ModelProto:
-        """The QDQ model."""
-        return qdq_model(self.case.op, self.operands, self.results, self.case.attributes)
+        """The model."""
+        made = qdq_model(self.case.op, self.operands, self.results, self.case.attributes)
+        if self.case.exported:
+            next(node for node in made.graph.node if node.name == "op").metadata_props.add(key=WRITTEN_AS_SUM)
+        return made
 
     @property
     def inputs(self) -> dict[str, Array]:

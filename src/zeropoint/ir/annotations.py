@@ -86,6 +86,8 @@ KERNEL = "zeropoint.kernel"
 KERNEL_NUMBER = "zeropoint.kernel_number"
 """Beside `KERNEL`, if the region reads another float region of the same kernel: a number from 1, which tells them
 apart."""
+FILE_HAS_FLOATS = "zeropoint.file_has_floats"
+"""On an op of a quantized file whose runtime computes it in floats, though the target has a kernel for it."""
 OF_TARGET = "zeropoint.of_target"
 """On a cast: a target's kernel fixed the type, so it describes only the range of the value."""
 RESCALE = "zeropoint.rescale"

@@ -15,6 +15,7 @@ channel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -25,10 +26,12 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
+from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     BinaryOp,
@@ -39,7 +42,7 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     SubtractOp,
 )
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.simplify.statements import rewrite
 
@@ -76,10 +79,24 @@ def _settled(op: BroadcastInDimOp, weights: Weights, rewriter: PatternRewriter) 
         kept = _kept(op.result, shape, dimensions)
         if len(kept) == len(shape):
             return value, dimensions
-        location = value.owner.location
-        squeezed = rewriter.insert(constant_op(array.reshape([shape[i] for i in kept]), weights, location=location))
+        squeezed = rewriter.insert(_squeezed(value.owner, array, kept, weights))
         value, dimensions = squeezed.output, tuple(dimensions[i] for i in kept)
     return value, dimensions
+
+
+def _squeezed(given: ConstantOp, array: Array, kept: Sequence[int], weights: Weights) -> ConstantOp:
+    """A constant with some of its dimensions, which has the type that the model pins the given one to."""
+    made = constant_op(array.reshape([array.shape[i] for i in kept]), weights, location=given.location)
+    pinned = given.attributes.get(PINNED)
+    if isinstance(pinned, UniformQuantizedType) and not pinned.is_sub_channel:
+        if pinned.axis is None:
+            made.attributes[PINNED] = pinned
+        elif pinned.axis in kept:
+            axis = kept.index(pinned.axis)
+            made.attributes[PINNED] = UniformQuantizedType.per_channel(
+                pinned.storage, axis, pinned.scales, pinned.zero_points
+            )
+    return made
 
 
 @dataclass
@@ -119,8 +136,9 @@ class SpreadChannels(RewritePattern):
         if array.ndim == 1 or array.shape != shape_of(op.result):
             return
         assert isinstance(constant.owner, ConstantOp)
-        vector = rewriter.insert(constant_op(array.reshape(-1), self.weights, location=constant.owner.location))
-        spread = BroadcastInDimOp(vector.output, constant.type, kept or [channels])
+        kept = kept or [channels]
+        vector = rewriter.insert(_squeezed(constant.owner, array, kept, self.weights))
+        spread = BroadcastInDimOp(vector.output, constant.type, kept)
         spread.location = op.location
         op.operands[index] = rewriter.insert(spread).result
         rewriter.notify_op_modified(op)

@@ -39,7 +39,7 @@ from zeropoint.ir.annotations import (
 )
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.element_types import OPEN
-from zeropoint.ir.locations import location_of, written_name
+from zeropoint.ir.locations import written_name
 from zeropoint.ir.normalizations import epsilon, stated_variances
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -54,14 +54,14 @@ from zeropoint.ir.quant import (
     UniformQuantizedType,
 )
 from zeropoint.ir.stablehlo import ConstantOp, GatherOp, ReshapeOp, UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import Array, element_of, with_element
+from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights, inline_array
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.bodies import check_contractions
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.quantized_twice import casts_of_floats, copied
+from zeropoint.solve.quantized_twice import casts_of_floats, copied, read_unrounded
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
 
@@ -89,6 +89,8 @@ class Constraints:
     apart: frozenset[object] = frozenset()
     """The casts that read floats, not the integers of another cast."""
     copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])  # `quantized_twice.py`
+    unrounded: frozenset[tuple[Operation, int]] = frozenset()
+    """The operands, by op and index, that the model reads beside a cast of the same value, not through the cast."""
 
     def of(self, value: SSAValue) -> ValueConstraint:
         """The constraint of a value. Adds an empty one if there is none."""
@@ -322,27 +324,14 @@ def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
             constraints.state(value, spec, "user", source)
 
 
-def restore_simulation(program: Program, value: SSAValue, quantized: UniformQuantizedType) -> None:
-    """Reinsert the pair of casts at a value that no kernel quantizes, in place."""
-    stored = QuantizeCastOp(value, with_element(value, quantized))
-    real = DequantizeCastOp(stored.result, value.type)
-    stored.location = real.location = location_of(value)
-    if isinstance(value, OpResult):
-        program.entry.insert_ops_after([stored, real], value.op)
-    else:
-        first = program.entry.first_op
-        assert first is not None
-        program.entry.insert_ops_before([stored, real], first)
-    value.replace_uses_with_if(real.result, lambda use: use.operation is not stored)
-
-
 def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: bool = False) -> Constraints:
     """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
 
     With `integer_io`, all readers of an input share one type. Raises PropagationError if a value has two pinned types,
     a range is not finite, or a region does not fit its kernel.
     """
-    constraints = Constraints(scale_type, apart=frozenset() if integer_io else casts_of_floats(program))
+    apart = frozenset[object]() if integer_io else casts_of_floats(program)
+    constraints = Constraints(scale_type, apart=apart, unrounded=read_unrounded(program))
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
             check_contractions(op)

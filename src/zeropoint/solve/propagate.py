@@ -42,7 +42,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES, cuts_off
 from zeropoint.solve.constant_operands import bound_constant_operands
 from zeropoint.solve.constants import duplicate_constants
-from zeropoint.solve.constraints import Constraints, restore_simulation, take_constraints
+from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import checked_constant
 from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_result, least_output_scale, summed_terms
@@ -50,6 +50,7 @@ from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_float_facts, state_input_facts
 from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.kernel import ChosenKernel
+from zeropoint.solve.model_rounding import round_as_the_model
 from zeropoint.solve.operands import operand_type, weight_facts
 from zeropoint.solve.quantized_twice import drop_copies
 from zeropoint.solve.read_ranges import narrow_ranges
@@ -289,9 +290,7 @@ def propagate(
     state_input_facts(program, specs)
     state_float_facts(specs)
     _leave_to_casts(program, {kernel.region for kernel in kernels}, constraints)
-    for value, quantized in constraints.simulated.items():
-        if value not in graph.value_nodes and not is_constant(value):
-            restore_simulation(program, value, quantized)
+    round_as_the_model(program, graph, constraints)
     drop_copies(constraints.copies)
     remove_dead_ops(program.entry)
     program.module.attributes[TARGET] = StringAttr(target.name)

@@ -18,8 +18,12 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp
+from zeropoint.ir.quant.statements import STATES
 from zeropoint.ir.stablehlo import ReshapeOp
 from zeropoint.ir.tensors import element_of, shape_of
+
+SAYS = (*STATES, QuantizeCastOp)
+"""Ops that say something of a value, and compute nothing of it."""
 
 
 def casts_of_floats(program: Program) -> frozenset[object]:
@@ -27,6 +31,20 @@ def casts_of_floats(program: Program) -> frozenset[object]:
     kernels = (QuantizeRegionOp, DequantizeCastOp)
     casts = (op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
     return frozenset(op for op in casts if not isinstance(op.operands[0].owner, kernels))
+
+
+def read_unrounded(program: Program) -> frozenset[tuple[Operation, int]]:
+    """The operands, by op and index, that read a value beside its cast to a quantized type, not through the cast."""
+    found: set[tuple[Operation, int]] = set()
+    for op in program.entry.ops:
+        if isinstance(op, QuantizeCastOp):
+            value = op.input
+            while True:
+                found.update((use.operation, use.index) for use in value.uses if not isinstance(use.operation, SAYS))
+                if not isinstance(value.owner, STATES):
+                    break
+                value = value.owner.operands[0]
+    return frozenset(found)
 
 
 def copied(value: SSAValue, before: Operation) -> ReshapeOp:

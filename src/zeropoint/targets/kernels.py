@@ -299,6 +299,8 @@ class Target:
     bounds: frozenset[tuple[float, float]] | None = None
     """The clamp bounds that sum and product kernels can absorb. None means any, for kernels that clamp to arbitrary
     integers."""
+    between_casts: bool = False
+    """Whether the runtime makes integer kernels of what a file has between casts, and computes all else in floats."""
 
     @cached_property
     def composites(self) -> Mapping[str, str]:

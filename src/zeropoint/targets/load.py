@@ -6,6 +6,7 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
   wildcards (`*u8`) to storage of these widths, and `without` lists kernels whose rows are left out.
 - `prefer = 16`: move rows whose output has this number of bits to the front.
 - `real_results = true`: contractions can return floats.
+- `between_casts = true`: the runtime makes integer kernels of ops between casts.
 - `least_sqnr = 20`: minimum SQNR in dB of a function's result when its operand is rounded.
 - `bounds = [[0, inf], [0, 6]]`: clamp bounds that kernels absorb after a sum or product (`"any"`: all).
 
@@ -36,6 +37,7 @@ KEYS = (
     "extends",
     "prefer",
     "real_results",
+    "between_casts",
     "least_sqnr",
     "scale_type",
     "bounds",
@@ -161,9 +163,8 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         rows += _appended(base, table, path)
     if "prefer" in table:
         rows.sort(key=lambda row: row.output.storage.type.width != table["prefer"])
-    real = table.get("real_results", base is not None and base.real_results)
-    if not isinstance(real, bool):
-        raise TargetError(f"{path}: found real_results = {real!r}, expected true or false")
+    real = _flag(table, "real_results", base is not None and base.real_results, path)
+    between = _flag(table, "between_casts", base is not None and base.between_casts, path)
     least = table.get("least_sqnr", base.least_sqnr if base is not None else 0)
     if not isinstance(least, int | float) or isinstance(least, bool):
         raise TargetError(f"{path}: found least_sqnr = {least!r}, expected a number of dB")
@@ -172,7 +173,14 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         raise TargetError(f"{path}: found scale_type = {kept!r}, expected one of: {', '.join(SCALE_TYPES)}")
     bounds = _bounds(table["bounds"], path) if "bounds" in table else base.bounds if base is not None else None
     description = str(table.get("description", ""))
-    return check_target(Target(name, profile, tuple(rows), description, real, float(least), kept, bounds))
+    return check_target(Target(name, profile, tuple(rows), description, real, float(least), kept, bounds, between))
+
+
+def _flag(table: Mapping[str, Any], key: str, default: bool, path: Path) -> bool:
+    found = table.get(key, default)
+    if not isinstance(found, bool):
+        raise TargetError(f"{path}: found {key} = {found!r}, expected true or false")
+    return found
 
 
 def _appended(base: Target, table: Mapping[str, Any], path: Path) -> list[KernelRow]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import NodeError, OnnxNode
+from zeropoint.frontend.onnx.node import WRITTEN_AS_SUM, NodeError, OnnxNode
+from zeropoint.ir.annotations import FILE_HAS_FLOATS
 from zeropoint.ir.chlo import ErfOp
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant import DequantizeCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -117,7 +119,12 @@ def _clamped_line(value: SSAValue, slope: float, offset: float, build: Builder) 
 
 def hard_sigmoid(node: OnnxNode, build: Builder) -> SSAValue:
     """`HardSigmoid`: clamp(0, alpha * x + beta, 1), by `multiply`, `add`, `clamp`."""
-    return _clamped_line(node.operand(0), node.number("alpha", 0.2), node.number("beta", 0.5), build)
+    value = node.operand(0)
+    made = _clamped_line(value, node.number("alpha", 0.2), node.number("beta", 0.5), build)
+    if isinstance(value.owner, DequantizeCastOp) and WRITTEN_AS_SUM not in node.notes:
+        assert isinstance(made.owner, Operation)
+        made.owner.attributes[FILE_HAS_FLOATS] = UnitAttr()
+    return made
 
 
 def hard_swish(node: OnnxNode, build: Builder) -> SSAValue:

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
+from zeropoint.frontend.onnx.node import WRITTEN_AS_SUM
 from zeropoint.frontend.onnx.quantization import QUANTIZING
 from zeropoint.frontend.onnx.tensors import read_tensor
 from zeropoint.ir.tensors import Array
@@ -117,7 +118,9 @@ def _restored(found: _Sum, taken: set[str]) -> list[NodeProto]:
     taken.add(real)
     read = helper.make_node("DequantizeLinear", [found.read.input[0], *found.own], [real], real)
     alpha, beta = float(found.slope), float(found.offset)
-    return [read, helper.make_node("HardSigmoid", [real], found.add.output, found.add.name, alpha=alpha, beta=beta)]
+    made = helper.make_node("HardSigmoid", [real], found.add.output, found.add.name, alpha=alpha, beta=beta)
+    made.metadata_props.add(key=WRITTEN_AS_SUM)  # not part of the model: the importer reads it
+    return [read, made]
 
 
 def _sums(node: NodeProto, graph: _Graph) -> Iterator[_Sum]:

@@ -6,13 +6,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError as NodeError
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.ir.locations import name_location
+from zeropoint.ir.quant import DequantizeCastOp, dequantize, stored_array
+from zeropoint.ir.quantized_constants import quantized_constant
 from zeropoint.ir.tensors import Array, shape_of
+
+WRITTEN_AS_SUM = "zeropoint.written_as_sum"
+"""The metadata of a hard sigmoid that the file has as a sum (`hard_sigmoids.py`)."""
 
 
 class OnnxNode:
@@ -32,6 +38,7 @@ class OnnxNode:
         self._outputs: Sequence[str] = proto.output
         self.op_type = proto.op_type
         self.output_count = len(proto.output)
+        self.notes = frozenset(entry.key for entry in proto.metadata_props)
 
     @property
     def input_count(self) -> int:
@@ -67,14 +74,23 @@ class OnnxNode:
     def parameter(self, index: int, name: str) -> Array | None:
         """The array of an input that must be constant, such as axes; None if it is omitted.
 
-        Raises NodeError if it is computed.
+        A quantized file may dequantize it. Raises NodeError if it is computed.
         """
         if not self.has(index):
             return None
         array = self.constant(index)
+        array = self._dequantized(index) if array is None else array
         if array is None:
             raise NodeError(f"found a computed '{name}', expected a constant", self._inputs[index])
         return array
+
+    def _dequantized(self, index: int) -> Array | None:
+        """The real numbers of an input that is a dequantized constant; None for any other input."""
+        op = self.operand(index).owner
+        if not isinstance(op, DequantizeCastOp):
+            return None
+        found = quantized_constant(op.input, self._build.weights, stored_array)
+        return None if found is None else dequantize(*found, expressed=np.float32)
 
     def scalar(self, index: int) -> SSAValue:
         """An input with a single number, as a tensor of rank 0.

@@ -1,0 +1,153 @@
+"""Keep float what a quantized model computes in floats, for runtimes that make integer kernels of ops between casts.
+
+```mlir
+%a = quant.dcast(quant.qcast(%0))             the model quantizes this value,
+%1 = "quant.region"(%a) ({ hard_sigmoid })    not this one,
+%2 = "quant.region"(%a, %1) ({ multiply })
+%b = quant.dcast(quant.qcast(%2))             and this one
+```
+Such a runtime computes a kernel in floats if one of its operands or its result is not quantized. So do we, with the
+same bits. A type for `%1` would round where the file does not. Kernels that move elements pass a type on. Biases need
+no type of their own. What the file has as one function that no kernel computes, a hard sigmoid, is marked
+(`FILE_HAS_FLOATS`) and stays float as well.
+
+This is for models without calibration data. With data, every value gets a type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import FILE_HAS_FLOATS
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import (
+    CalibratedQuantizedType,
+    QuantizeCastOp,
+    QuantizeRegionOp,
+    StatisticsOp,
+    UniformQuantizedType,
+)
+from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.solve.constraints import Constraints, take_constraints
+from zeropoint.solve.keep_float import with_float
+from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
+from zeropoint.solve.model_rounding import insert_rounding
+from zeropoint.targets import Role, Target
+from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
+
+WHY = "the model does not quantize all that it reads and returns"
+FLAT = 2
+"""The rank of a Flatten's result."""
+
+
+@dataclass
+class _Types:
+    """The values that have a type of the model, found in program order.
+
+    `floats` has the regions that the runtime computes in floats, `moved_back` the results of kernels with a type that
+    the model states behind kernels that move elements.
+    """
+
+    constraints: Constraints
+    target: Target
+    passed: set[SSAValue] = field(default_factory=set[SSAValue])
+    floats: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
+    moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
+        default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
+    )
+
+    def visit(self, region: QuantizeRegionOp) -> None:
+        """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
+        results = {value: self._of_result(value) for value in filter(is_float, region.outputs)}
+        marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops)
+        read = all(self._is_read_quantized(region, index) for index in self._operands(region))
+        if marked or not read or not (_moves(region) or all(results.values())):
+            self.floats.append(region)
+            return
+        self.passed.update(region.outputs)
+        for value, found in results.items() if not _moves(region) else ():
+            if found is not None and self._stated(value) is None:
+                self.moved_back[region] = found
+
+    def _stated(self, value: SSAValue) -> UniformQuantizedType | None:
+        known = self.constraints.get(value)
+        return None if known is None else known.pinned
+
+    def _is_read_quantized(self, region: QuantizeRegionOp, index: int) -> bool:
+        value = region.inputs[index]
+        return value in self.passed or (
+            self._stated(value) is not None and (region, index) not in self.constraints.unrounded
+        )
+
+    def _of_result(self, value: SSAValue) -> UniformQuantizedType | None:
+        """The type of a value, or of what its only readers make by moving its elements; None if there is none.
+
+        There is none if an op also reads the value without it.
+        """
+        if any((use.operation, use.index) in self.constraints.unrounded for use in value.uses):
+            return None
+        while (found := self._stated(value)) is None:
+            readers = [use.operation for use in value.uses]
+            if len(readers) != 1 or not isinstance(readers[0], QuantizeRegionOp) or not _moves_back(readers[0]):
+                return None
+            value = readers[0].outputs[0]
+        return found
+
+    def _operands(self, region: QuantizeRegionOp) -> Iterator[int]:
+        """The operands of a kernel that need a type."""
+        rows = self.target.by_kernel.get(region.logical_kernel.data, ())
+        for index, value in enumerate(region.inputs):
+            if is_float(value) and not any(row.input_rule(index).role in (Role.BIAS, Role.OTHER) for row in rows):
+                yield index
+
+
+def _moves(region: QuantizeRegionOp) -> bool:
+    """Whether a kernel only moves or selects elements of one operand."""
+    name = region.logical_kernel.data
+    return len(region.inputs) == len(region.outputs) == 1 and name in PASSES_ELEMENTS and name not in ADDS_ELEMENTS
+
+
+def _moves_back(region: QuantizeRegionOp) -> bool:
+    """Whether the runtime also quantizes what such a kernel reads, if the file quantizes its result.
+
+    It does not before a Flatten, which most reshapes of rank 2 are.
+    """
+    name, shape = region.logical_kernel.data, shape_of(region.outputs[0])
+    return _moves(region) and (name in ("max_pool", "slice", "transpose") or (name == "reshape" and len(shape) != FLAT))
+
+
+def _is_quantized_by_types(program: Program) -> bool:
+    """Whether a model states types of values, and no range without one."""
+    ops = list(program.entry.ops)
+    casts = [op for op in ops if isinstance(op, QuantizeCastOp) and not is_constant(op.input)]
+    ranges = any(isinstance(op, StatisticsOp) for op in ops) or any(
+        isinstance(element_of(cast.result), CalibratedQuantizedType) for cast in casts
+    )
+    return bool(casts) and not ranges
+
+
+def keep_unquantized(program: Program, target: Target) -> Program:
+    """A copy whose kernels between values without a type stay float; the program itself if there are none.
+
+    Raises PropagationError as `propagate` does.
+    """
+    if not target.between_casts or not _is_quantized_by_types(program):
+        return program
+    copy = program.clone()
+    original: dict[Operation, Operation] = dict(zip(copy.entry.ops, program.entry.ops, strict=True))
+    places = {op: place for place, op in enumerate(program.entry.ops)}
+    types = _Types(take_constraints(copy, target.scale_type), target)
+    for op in copy.entry.ops:
+        if isinstance(op, QuantizeRegionOp) and op in original:
+            types.visit(op)
+    changed = with_float(program, [original[op] for op in types.floats], WHY)
+    if types.moved_back and changed is program:
+        changed = program.for_change()
+    ops = list(changed.entry.ops)
+    for region, found in types.moved_back.items():
+        insert_rounding(changed, ops[places[original[region]]].results[0], found)
+    return changed

@@ -1,0 +1,90 @@
+"""Quantized files whose ops are not all between casts: what onnxruntime computes in floats, and with which bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import zeropoint as zp
+from oracle.qdq import optimized
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.regions import regions_of
+from zeropoint.solve.keep_unquantized import WHY
+from zeropoint.targets import target
+
+NUMBERS = """float s = {0.0625}, float t = {0.03125}, float half = {0.5},
+    float[4] f = {1.5, 0.5, 1.0, 2.0}, float[4] g = {-0.25, 0.5, 0.0, 1.0}, float[4] v = {0.5, 1.5, 1.0, 2.5},
+    uint8 z = {100}, uint8 y0 = {7}, uint8 nil = {0},
+    uint8[4] fq = {200, 90, 140, 255}, uint8[1,4,1,1] cq = {3, 50, 200, 120},
+    float odd = {0.0371}, int8 w0 = {0}, int64[1] l = {1}, int64[1] u = {2}"""
+READ = "q = QuantizeLinear(x, s, z)\n a = DequantizeLinear(q, s, z)\n"
+WRITE = "p = QuantizeLinear(r, t, y0)\n y = DequantizeLinear(p, t, y0)"
+WEIGHTS = "k = DequantizeLinear(wq, t, w0)\n c = Conv<pads=[1,1,1,1]>(a, k)\n"
+STORED = np.arange(256, dtype=np.float32).reshape(1, 4, 8, 8)
+X = (STORED - 100) * np.float32(0.0625)
+BODIES = {
+    "a hard swish": "r = HardSwish(a)",
+    "a hard sigmoid": "r = HardSigmoid<alpha=0.2, beta=0.45>(a)",
+    "a product by a factor without a type": "h = Sigmoid(a)\n r = Mul(a, h)",
+    "a sum of a value without a type": "h = Relu(a)\n r = Add(a, h)",
+    "a concatenation of a value without a type": "h = Neg(a)\n j = Concat<axis=1>(a, h)\n r = Slice(j, l, u, l)",
+    "a convolution without a type": WEIGHTS + "r = Relu(c)\n d = Neg(c)\n m = Add(r, d)",
+    "a type behind a transpose": WEIGHTS + "r = Transpose<perm=[0,2,3,1]>(c)",
+    "a type behind a transpose and a max pool": WEIGHTS + "m = MaxPool<kernel_shape=[2,2]>(c)\n r = Transpose(m)",
+    "a batch norm with parameters that are dequantized": "fd = DequantizeLinear(fq, t, nil)\n"
+    "r = BatchNormalization(a, fd, g, g, v)",
+    "a float that is read beside its cast": "n = Mul(x, half)\n m = QuantizeLinear(n, t, z)\n"
+    "b = DequantizeLinear(m, t, z)\n o = Mul(a, b)\n op = QuantizeLinear(o, s, z)\n od = DequantizeLinear(op, s, z)\n"
+    "r = Sub(n, od)",
+}
+
+
+def model(body: str) -> onnx.ModelProto:
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,8,8] x) => (float y) <{NUMBERS}> {{ {READ}{body}\n{WRITE} }}""")
+    weights = np.random.default_rng(0).integers(-60, 60, (4, 4, 3, 3)).astype(np.int8)
+    made.graph.initializer.append(numpy_helper.from_array(weights, "wq"))
+    return made
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+def test_a_constant_per_channel_keeps_the_type_that_the_file_gives_it(op: str) -> None:
+    """Its dimensions of size 1 were dropped, and its type with them: it got one by its values."""
+    made = model(f"b = DequantizeLinear(cq, odd, z)\n r = {op}(a, b)")
+    (expected,) = optimized(made).run({"x": X})
+    (found,) = zp.quantize(zp.load(made), target="onnxruntime")({"x": X}).values()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_what_onnxruntime_computes_in_floats_stays_float_and_has_its_bits(body: str) -> None:
+    made = model(BODIES[body])
+    (expected,) = optimized(made).run({"x": X})
+    (found,) = zp.quantize(zp.load(made), target="onnxruntime")({"x": X}).values()
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > 8
+
+
+def test_a_kernel_before_a_type_that_is_stated_behind_a_transpose_is_an_integer_kernel() -> None:
+    made = zp.quantize(zp.load(model(BODIES["a type behind a transpose"])), target="onnxruntime")
+    assert all(region.is_quantized for region in regions_of(made.quantization.propagated))
+
+
+def test_the_reason_says_that_the_file_does_not_quantize_the_value(tmp_path: Path) -> None:
+    made = zp.quantize(zp.load(model(BODIES["a hard swish"])), target="onnxruntime")
+    reasons = {str(region.attributes[FLOAT_REASON].data) for region in regions_of(made.quantization.propagated)}
+    assert reasons == {WHY}
+
+
+def test_with_data_every_value_has_a_type() -> None:
+    made = zp.quantize(zp.load(model(BODIES["a hard swish"])), X, target="onnxruntime", effort="none")
+    assert all(region.is_quantized for region in regions_of(made.quantization.propagated))
+
+
+@pytest.mark.parametrize(("name", "expected"), [("onnxruntime", True), ("openvino", True), ("cpu", False)])
+def test_targets_whose_runtime_quantizes_between_casts_say_so(name: str, expected: bool) -> None:
+    assert target(name).between_casts is expected
