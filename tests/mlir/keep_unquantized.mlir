@@ -1,4 +1,4 @@
-// RUN: --split-input-file -p 'fuse{target=onnxruntime},keep-unquantized{target=onnxruntime}'
+// RUN: -p 'fuse{target=onnxruntime},keep-unquantized{target=onnxruntime}' --split-input-file
 
 // The model quantizes the operand and the product, not the tanh. onnxruntime computes both kernels in floats.
 func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
