@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from zeropoint.ir.annotations import (
     DEMANDS,
     EXPRESSED_SUMS,
     FLOAT_ACTIVATIONS,
+    FLOAT_REASON,
     WEIGHT_BITS,
     WEIGHT_SYMMETRIC,
     Fact,
@@ -38,6 +40,8 @@ _OF_RESULTS = ("bits", "observer", "range", "symmetric")
 """Demands that say how an output is rounded."""
 DEFAULT_BITS = 8
 """The bits of an output that no rule names."""
+_DEFAULTS = {("granularity", "per_channel"), ("weight_bits", "8"), ("weight_symmetric", "true")}
+"""Demands on weights that restate what holds without them."""
 
 
 def demanded_observers(asked: Program) -> dict[str, str]:
@@ -95,38 +99,55 @@ def check_demands(fused: Program, target: Target) -> None:
 
 
 def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None:
-    """Raise RecipeError for a demand on outputs that are not rounded, or whose kernel fixes their type.
+    """Raise RecipeError for a demand on a kernel that stays float, on sums that are not rounded, or on a fixed type.
 
-    Which outputs these are is known once all types are decided.
+    Which these are is known once all types are decided.
     """
-    sources = {str(rule) for rule in recipe.rules}  # searches make demands, too, and try what has no effect
-    made = [entry for entry in _demands(decided) if entry[1].source in sources and entry[1].name in _OF_RESULTS]
-    effective = {(fact.source, fact.name) for region, fact, _ in made if _settled(region, fact, target) is None}
-    for region, fact, _ in made:
+    sources = {str(rule) for rule in recipe.rules}
+    made = [entry for entry in _demands(decided) if entry[1].source in sources]
+    effective = {(fact.source, fact.name) for region, fact, all_ in made if _unmet(region, fact, all_, target) is None}
+    for region, fact, demands in made:
         if (fact.source, fact.name) not in effective:
-            expected = _settled(region, fact, target)
+            expected = _unmet(region, fact, demands, target)
             raise RecipeError(
                 f"{fact.source}: key '{fact.name}': found {fact.value}, expected {expected}; it would change nothing"
             )
 
 
-def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
-    """The expectation of a demand on the outputs of a region, if it has no effect on them; None if it has one."""
-    if fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS):
-        return None  # restates a default
-    name = value_name(region.outputs[0])
-    facts = facts_of(region)
+def _unmet(region: QuantizeRegionOp, fact: Fact, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The expectation of a demand on a region, if it has no effect there; None if it has one, or restates a default."""
+    bits = int(fact.value) if fact.name == "bits" else None
+    if fact.value == "false" or (fact.name, fact.value) in _DEFAULTS or (bits is not None and bits <= DEFAULT_BITS):
+        return None
+    if fact.name in _OF_WEIGHTS:
+        return None if region.is_quantized or _only_weights(demands) else _quantized(region)
+    if fact.name not in _OF_RESULTS:
+        return None
+    name, facts = value_name(region.outputs[0]), facts_of(region)
     if EXPRESSED_SUMS in facts:
         return (
             f"a result that is rounded; only float ops read '{name}', so its accumulator is dequantized directly "
             f"('range' rounds it)"
         )
     types = [spec for spec in region.output_specs if isinstance(spec, UniformQuantizedType)]
-    fixed = next((one.source for one in facts if one.name == "parameters" and one.salience == "kernel"), None)
-    is_met = fact.name == "symmetric" and not any(one.zero_points.any() for one in types)
-    if fixed is None or is_met or fact.name == "bits":
+    if fact.name == "symmetric" and not types:
+        return _quantized(region)
+    if fact.name == "symmetric" and not any(one.zero_points.any() for one in types):
         return None
-    return f"a result whose type is free; {fixed} of target {target.name} fixes that of '{name}'"
+    if bits is not None and all(one.storage.type.width >= bits for one in types):
+        return None
+    fixed = next((one for one in facts if one.name == "parameters" and one.salience in ("kernel", "user")), None)
+    if fixed is None or (bits is not None and fixed.salience == "kernel"):
+        return None
+    of_target = f" of target {target.name}" if fixed.salience == "kernel" else ""
+    return f"a result whose type is free; {fixed.source}{of_target} fixes that of '{name}'"
+
+
+def _quantized(region: QuantizeRegionOp) -> str:
+    """The expectation of a kernel that is quantized, with the reason why a region is not."""
+    reason = region.attributes.get(FLOAT_REASON)
+    why = f": {reason.data}" if isinstance(reason, StringAttr) else ""
+    return f"a kernel that is quantized; '{value_name(region.outputs[0])}' stays float{why}"
 
 
 def _nothing(name: str, region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
@@ -148,18 +169,19 @@ def _demands(fused: Program) -> Iterator[tuple[QuantizeRegionOp, Fact, Mapping[s
 
 
 def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """The reason why a minimum width has no effect: no kernel of the target is that narrow."""
+    """The reason why a minimum width has no effect: the kernel that is used without it is not that narrow."""
     if any(name in demands for name in OTHER_STORAGE):
         return None
     rows = target.by_kernel.get(region.logical_kernel.data, ())
-    widths = sorted({width for row in rows for width in row.output.widths})
     bits = int(demands["bits"].value)
-    if not widths:
+    if not rows:
         return None if bits == DEFAULT_BITS else _unknown(region, target)
-    if bits >= widths[0]:
+    least = rows[0].output.widths[0]
+    if bits >= least:
         return None
-    listed = " or ".join(map(str, widths))
-    return f"expected {listed}, the widths of kernel '{region.logical_kernel.data}' on target {target.name}"
+    widths = sorted({width for row in rows for width in row.output.widths if width >= least})
+    listed = " or ".join(map(str, widths)) + (", the widths" if len(widths) > 1 else ", the width")
+    return f"expected {listed} of kernel '{region.logical_kernel.data}' on target {target.name}"
 
 
 def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:

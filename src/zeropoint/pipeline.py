@@ -21,7 +21,8 @@ from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent,
 from zeropoint.correct import EQUALIZE, MOST_EFFORT, Equalized, Platform, SampleParts, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
-from zeropoint.demands import check_demands, check_observers, check_results, check_scales
+from zeropoint.demands import check_demands, check_observers, check_scales
+from zeropoint.effects import Decided, check_effects
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
 from zeropoint.errors import OptionError
@@ -33,7 +34,6 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
-from zeropoint.ir.text import print_program
 from zeropoint.narrow_losses import Widening, check_widths, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_journals, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
@@ -52,7 +52,6 @@ from zeropoint.passes import (
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
-from zeropoint.solve import DEFAULT_RANGES
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 from zeropoint.workers import processors
@@ -136,15 +135,19 @@ def quantize(
         samples = list(samples)  # needed twice
     kept = Kept(CORRECTED if options.needs_samples or not isinstance(samples, Sized) else 0, options.mask)
     report = observe_ranges(asked, kept, samples, options, shown, engine, work)
-    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings, shown)
+    ranged = state_ranges(asked, report)
+    calibrated = run_all(CALIBRATED_PASSES, ranged, settings, shown)
     again = samples if isinstance(samples, Sized) else kept.in_order
     calibrated, report = observe_parts(calibrated, report, again, options, shown, engine, work)
-    _check_ranges(calibrated, options)
+    first = None
+    if options.chooses_ranges:
+        first = calibrated, run_all(DECIDING_PASSES, calibrated, settings, shown)
+        check_effects(Decided(ranged, report, first[1], settings), options)
     if not options.needs_samples:
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
-    finish = _Finish(fused, report, settings, options, kept, held, engine, shown)
+    finish = _Finish(fused, report, settings, options, kept, held, engine, shown, first=first)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, again, work)
     if options.budget is not None:
@@ -154,21 +157,6 @@ def quantize(
     if not keep_journals:
         remove_journals(work)
     return made
-
-
-def _check_ranges(calibrated: Program, options: Options) -> None:
-    """Raise OptionError for another rule of ranges that gives the types that the default rule gives."""
-    if options.ranges == DEFAULT_RANGES:
-        return
-    made = (
-        print_program(run_all(DECIDING_PASSES, calibrated, _settings(one)))
-        for one in (options, replace(options, ranges=DEFAULT_RANGES))
-    )
-    if next(made) == next(made):
-        raise OptionError(
-            f"found ranges '{options.ranges}' for a model without a range that becomes another type by it, where it "
-            f"changes nothing; leave it out"
-        )
 
 
 def _have_the_same_ops(first: Program, second: Program) -> bool:
@@ -203,6 +191,8 @@ class _Finish:
     equalization: Equalized | None = None
     known: Calibrated | None = None
     """A calibrated program whose outputs were compared with float before."""
+    first: tuple[Program, Program] | None = None
+    """A calibrated program and its propagated form, if that was needed before."""
 
     def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, with the rest of its `quantize`."""
@@ -243,9 +233,12 @@ class _Finish:
     def __call__(self, calibrated: Program) -> Quantization:
         known = self.known is not None and self.known.program is calibrated
         judged = self.known.judged if known and self.known is not None else None
-        decided = self._passed(DECIDING_PASSES, calibrated) if judged is None else judged.program
-        if self.options.recipe is not None and self.options.budget is None:
-            check_results(decided, self.options.recipe, named_target(self.options.target))
+        if judged is not None:
+            decided = judged.program
+        elif self.first is not None and self.first[0] is calibrated:
+            decided = self.first[1]
+        else:
+            decided = self._passed(DECIDING_PASSES, calibrated)
         start = perf_counter()
         propagated, corrections = correct(
             decided,
