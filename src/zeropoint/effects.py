@@ -42,6 +42,7 @@ from zeropoint.numerics.ranges import RealRange
 from zeropoint.options import Options
 from zeropoint.passes import CALIBRATED_PASSES, DECIDING_PASSES, run_all
 from zeropoint.recipe import RecipeError, Rule
+from zeropoint.recipe.rules import numbers_of
 from zeropoint.solve import DEFAULT_RANGES, is_rescale
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import stated_range
@@ -237,9 +238,12 @@ def _expected(value: SSAValue, key: str, program: Program, target: str) -> str:
     stated = [fact.source for fact in facts if fact.name == "parameters" and fact.salience == "user"]
     if stated:
         return f"a value whose type is free; {stated[0]} states that of '{name}'"
-    others = {fact.source: fact.value for fact in facts if fact.name == "range"}
-    shared = "; ".join(f"{source} {found}" for source, found in others.items())
-    return f"a range that decides the type of '{name}', {types[0]}; it follows from others ({shared})"
+    ranges = {fact.source: numbers_of(fact.value.strip("[]")) for fact in facts if fact.name == "range"}
+    if not ranges:
+        return f"a value whose type is free; that of '{name}' is {types[0]}"
+    low, high = min(low for low, _ in ranges.values()), max(high for _, high in ranges.values())
+    widest = [source for source, ends in ranges.items() if low in ends or high in ends]
+    return f"a range that decides the type of '{name}'; it follows from [{low:g}, {high:g}] ({', '.join(widest)})"
 
 
 def _facts(value: SSAValue, program: Program) -> list[Fact]:

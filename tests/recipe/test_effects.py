@@ -25,8 +25,14 @@ ROWS = (np.random.default_rng(0).standard_normal((8, 2, 4)) ** 3).astype(np.floa
 
 
 def made(text: str, *rules: dict[str, Any], target: str = "cpu", **options: Any) -> zp.Model:
-    recipe = [*rules] or None
-    return zp.quantize(text, ROWS, target=target, effort="none", recipe=recipe, **options)
+    return zp.quantize(text, ROWS, target=target, effort="none", recipe=[*rules] or None, **options)
+
+
+def types(model: zp.Model) -> dict[str, str]:
+    """The types that kernels make, by name."""
+    assert model.quantization is not None
+    regions = [op for op in model.quantization.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
+    return {location_text(op.location) or "": str(op.output_specs.data[0]) for op in regions}
 
 
 def refused(text: str, rule: dict[str, Any], message: str, target: str = "cpu") -> None:
@@ -43,5 +49,47 @@ def test_an_observer_of_a_16_bit_result_is_refused() -> None:
         r"would change nothing$",
         "litert-16x8",
     )
-    plain, chosen = made(CHAIN, target="litert"), made(CHAIN, {"name": "first", "observer": "minmax"}, target="litert")
-    assert [model.program.profile for model in (plain, chosen)] == ["fixed32-double"] * 2
+
+
+def test_the_same_rule_is_taken_where_the_result_has_8_bits_or_a_range_decides() -> None:
+    plain = types(made(CHAIN, target="litert"))["first"]
+    assert types(made(CHAIN, {"name": "first", "observer": "percentile:90"}, target="litert"))["first"] != plain
+    plain = types(made(CHAIN, target="litert-16x8"))["first"]
+    assert types(made(CHAIN, {"name": "first", "range": [-1, 1]}, target="litert-16x8"))["first"] != plain
+
+
+def test_a_rule_with_the_observer_of_all_values_restates_a_default() -> None:
+    rules = {"regex": ".*", "bits": 16}, {"name": "first", "observer": "output"}
+    assert types(made(CHAIN, *rules, target="litert-16x8")) == types(made(CHAIN, target="litert-16x8"))
+
+
+RESHAPED = f"""func.func @main(%x: tensor<2x4xf32> {{zeropoint.name = "x"}}) -> tensor<2x4xf32> {{
+  %w = stablehlo.constant dense<{WEIGHT}> : tensor<4x4xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32> loc("first")
+  %1 = stablehlo.logistic %0 : tensor<2x4xf32> loc("gate")
+  %2 = stablehlo.multiply %1, %0 : tensor<2x4xf32> loc("product")
+  %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32> loc("turned")
+  %4 = stablehlo.reverse %3, dims = [0] : tensor<4x2xf32> loc("reversed")
+  %5 = stablehlo.reshape %4 : (tensor<4x2xf32>) -> tensor<2x4xf32> loc("flat")
+  %6 = stablehlo.dot_general %5, %w, contracting_dims = [1] x [0]
+    : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32> loc("second")
+  return %6 : tensor<2x4xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert-16x8", "tosa"])
+def test_a_demanded_range_holds_for_what_only_moves_the_elements(target: str) -> None:
+    found = types(made(RESHAPED, {"name": "product", "range": [-0.5, 0.5]}, target=target))
+    whole = types(made(RESHAPED, {"regex": "product|turned|reversed|flat", "range": [-0.5, 0.5]}, target=target))
+    assert found["product"] == found["turned"] == whole["product"]
+
+
+def test_the_observer_of_a_value_holds_for_what_only_moves_its_elements() -> None:
+    rule = {"observer": "percentile:80"}
+    found = types(made(RESHAPED, {"name": "product", **rule}, target="tosa"))
+    whole = types(made(RESHAPED, {"regex": "product|turned|reversed|flat", **rule}, target="tosa"))
+    assert found == whole
+    with pytest.raises(zp.RecipeError, match=r"'product'; it follows from \[-20, 20\] \(recipe: rule 2 \(name 'flat'\)\);"):
+        made(RESHAPED, {"name": "product", **rule}, {"name": "flat", "range": [-20, 20]}, target="tosa")
