@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseIntOrFPElementsAttr, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.calibrate import DEFAULT_OBSERVER, Report
@@ -35,7 +35,14 @@ from zeropoint.ir.annotations import (
 )
 from zeropoint.ir.locations import value_name
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import CalibratedQuantizedType, QuantizeRegionOp, StatisticsOp, UniformQuantizedType
+from zeropoint.ir.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    NoQuantizedType,
+    QuantizeRegionOp,
+    StatisticsOp,
+    UniformQuantizedType,
+)
 from zeropoint.ir.quant.parameters import CalibratedParameters
 from zeropoint.ir.regions import regions_of
 from zeropoint.numerics.ranges import RealRange
@@ -214,10 +221,20 @@ def _form(program: Program) -> list[object]:
 
     found: list[object] = []
     for op in program.entry.walk():
-        held = {name: value for name, value in op.attributes.items() if name not in _ABOUT and not is_facts_name(name)}
-        results = [(number(value), value.type) for value in op.results]
-        found.append((op.name, [number(value) for value in op.operands], results, dict(op.properties), held))
+        held = {**op.properties, **op.attributes}.items()
+        kept = {key: _decided_types(each) for key, each in held if key not in _ABOUT and not is_facts_name(key)}
+        found.append((op.name, [*map(number, op.operands)], [(number(each), each.type) for each in op.results], kept))
     return found
+
+
+_UNDECIDED = (AnyFloat, AnyQuantizedType, CalibratedQuantizedType, NoQuantizedType)
+
+
+def _decided_types(held: Attribute) -> object:
+    """The specs of a region without those of floats, such as a demanded range; any other attribute as it is."""
+    if not isinstance(held, ArrayAttr):
+        return held
+    return [None if isinstance(spec, _UNDECIDED) else spec for spec in held]
 
 
 def _expected(value: SSAValue, key: str, program: Program, target: str) -> str:
