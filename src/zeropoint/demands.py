@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
@@ -116,13 +116,16 @@ def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None
 
 def _unmet(region: QuantizeRegionOp, fact: Fact, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The expectation of a demand on a region, if it has no effect there; None if it has one, or restates a default."""
-    bits = int(fact.value) if fact.name == "bits" else None
-    if fact.value == "false" or (fact.name, fact.value) in _DEFAULTS or (bits is not None and bits <= DEFAULT_BITS):
+    restates = fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS)
+    if restates or (fact.name, fact.value) in _DEFAULTS:
         return None
     if fact.name in _OF_WEIGHTS:
         return None if region.is_quantized or _only_weights(demands) else _quantized(region)
-    if fact.name not in _OF_RESULTS:
-        return None
+    return _unmet_by_results(region, fact, target) if fact.name in _OF_RESULTS else None
+
+
+def _unmet_by_results(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
+    """The expectation of a demand that the results of a region do not meet; None if they do, or if it decides them."""
     name, facts = value_name(region.outputs[0]), facts_of(region)
     if EXPRESSED_SUMS in facts:
         return (
@@ -132,15 +135,18 @@ def _unmet(region: QuantizeRegionOp, fact: Fact, demands: Mapping[str, Fact], ta
     types = [spec for spec in region.output_specs if isinstance(spec, UniformQuantizedType)]
     if fact.name == "symmetric" and not types:
         return _quantized(region)
-    if fact.name == "symmetric" and not any(one.zero_points.any() for one in types):
-        return None
-    if bits is not None and all(one.storage.type.width >= bits for one in types):
-        return None
     fixed = next((one for one in facts if one.name == "parameters" and one.salience in ("kernel", "user")), None)
-    if fixed is None or (bits is not None and fixed.salience == "kernel"):
+    if fixed is None or _is_met(fact, types, fixed):
         return None
     of_target = f" of target {target.name}" if fixed.salience == "kernel" else ""
     return f"a result whose type is free; {fixed.source}{of_target} fixes that of '{name}'"
+
+
+def _is_met(fact: Fact, types: Iterable[UniformQuantizedType], fixed: Fact) -> bool:
+    """Whether types that something fixes are as demanded. A kernel that fixes them was chosen by the width."""
+    if fact.name == "bits":
+        return fixed.salience == "kernel" or all(one.storage.type.width >= int(fact.value) for one in types)
+    return fact.name == "symmetric" and not any(one.zero_points.any() for one in types)
 
 
 def _quantized(region: QuantizeRegionOp) -> str:

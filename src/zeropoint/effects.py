@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseIntOrFPElementsAttr, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
@@ -234,7 +235,7 @@ def _decided_types(held: Attribute) -> object:
     """The specs of a region without those of floats, such as a demanded range; any other attribute as it is."""
     if not isinstance(held, ArrayAttr):
         return held
-    return [None if isinstance(spec, _UNDECIDED) else spec for spec in held]
+    return [None if isinstance(spec, _UNDECIDED) else spec for spec in cast("ArrayAttr[Attribute]", held)]
 
 
 def _expected(value: SSAValue, key: str, program: Program, target: str) -> str:

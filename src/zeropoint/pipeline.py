@@ -25,7 +25,6 @@ from zeropoint.demands import check_demands, check_observers, check_scales
 from zeropoint.effects import Decided, check_effects
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
-from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.garbage_collection import seldom_collected
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
@@ -50,7 +49,7 @@ from zeropoint.passes import (
     run_all,
 )
 from zeropoint.quantization import Quantization, check_used
-from zeropoint.recipe import apply_recipe
+from zeropoint.recipe import RecipeRules, apply_recipe
 from zeropoint.sensitivities import Sensitivities
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
@@ -119,9 +118,7 @@ def quantize(
     settings, shown = _settings(options), progress or silent
     fused = run_all(FLOAT_PASSES, program, settings, shown)
     if options.recipe is not None:
-        check_scales(options.recipe, named_target(options.target))
-        fused = apply_recipe(fused, options.recipe, program)
-        check_demands(fused, named_target(options.target))
+        fused = _demanding(fused, options.recipe, program, named_target(options.target))
     asked = run_all(ASKING_PASSES, fused, settings, shown)
     check_observers(asked)
     if samples is None:
@@ -139,10 +136,7 @@ def quantize(
     calibrated = run_all(CALIBRATED_PASSES, ranged, settings, shown)
     again = samples if isinstance(samples, Sized) else kept.in_order
     calibrated, report = observe_parts(calibrated, report, again, options, shown, engine, work)
-    first = None
-    if options.chooses_ranges:
-        first = calibrated, run_all(DECIDING_PASSES, calibrated, settings, shown)
-        check_effects(Decided(ranged, report, first[1], settings), options)
+    first = _first_decided(ranged, calibrated, report, options, shown) if options.chooses_ranges else None
     if not options.needs_samples:
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
@@ -157,6 +151,27 @@ def quantize(
     if not keep_journals:
         remove_journals(work)
     return made
+
+
+def _demanding(fused: Program, recipe: RecipeRules, program: Program, target: Target) -> Program:
+    """The fused form of a program with the demands of a recipe. Raises RecipeError."""
+    check_scales(recipe, target)
+    fused = apply_recipe(fused, recipe, program)
+    check_demands(fused, target)
+    return fused
+
+
+def _first_decided(
+    ranged: Program, calibrated: Program, report: Report, options: Options, progress: Progress
+) -> tuple[Program, Program]:
+    """The calibrated program and its propagated form, of which the choices of ranges are a part.
+
+    Raises RecipeError and OptionError for a choice that changes nothing.
+    """
+    settings = _settings(options)
+    first = run_all(DECIDING_PASSES, calibrated, settings, progress)
+    check_effects(Decided(ranged, report, first, settings), options)
+    return calibrated, first
 
 
 def _have_the_same_ops(first: Program, second: Program) -> bool:

@@ -91,5 +91,5 @@ def test_the_observer_of_a_value_holds_for_what_only_moves_its_elements() -> Non
     found = types(made(RESHAPED, {"name": "product", **rule}, target="tosa"))
     whole = types(made(RESHAPED, {"regex": "product|turned|reversed|flat", **rule}, target="tosa"))
     assert found == whole
-    with pytest.raises(zp.RecipeError, match=r"'product'; it follows from \[-20, 20\] \(recipe: rule 2 \(name 'flat'\)\);"):
+    with pytest.raises(zp.RecipeError, match=r"of 'product'; it follows from \[-20, 20\] \(recipe: rule 2 \(name 'fl"):
         made(RESHAPED, {"name": "product", **rule}, {"name": "flat", "range": [-20, 20]}, target="tosa")
