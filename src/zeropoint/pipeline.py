@@ -33,7 +33,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
-from zeropoint.narrow_losses import Widening, check_widths, narrow_losses
+from zeropoint.narrow_losses import Widening, check_listed, check_widths, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_journals, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
@@ -378,19 +378,20 @@ def sensitivity(
     progress: Progress | None = None,
     engine: Engine | None = None,
     work: Work | None = None,
+    observer: bool = False,
 ) -> Sensitivities:
     """The contribution of every kernel to the quantization noise, in program order (`correct.sensitivity`).
 
     The program is quantized first, with `options`. With `exact`, also the loss at the outputs when only that kernel is
     narrow; the target must have some kernel in two widths. `work` distributes these and calibration over processes.
-    Raises the errors of `quantize`.
+    `observer` says that the user gave an observer, even if it is the default. Raises the errors of `quantize`.
     """
     options = options or Options()
     if exact:
         check_widths(options.target)
     kept = Kept(CORRECTED, options.mask)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
-    check_used(made, options, None if exact else work)
+    check_used(made, options, None if exact else work, observer=observer)
     if not kept.entries:
         deque(kept.watch(samples), maxlen=0)  # the model states all ranges: nothing has read the samples
     if not kept.entries:
@@ -403,6 +404,7 @@ def sensitivity(
     decide = partial(_decided, _settings(options))
     judged = masked(ReferenceEngine(), options.mask)
     widening = Widening(made.calibrated, options.target, kept.in_order[:SEARCHED], decide, judged)
+    check_listed(widening, {(one.name, one.kernel) for one in found})
     losses = narrow_losses(widening, 1 if work is None else work.workers, shown)
     return Sensitivities(replace(one, exact_loss=losses.get((one.name, one.kernel))) for one in found)
 
