@@ -146,7 +146,7 @@ def _is_met(fact: Fact, types: Iterable[UniformQuantizedType], fixed: Fact) -> b
     """Whether types that something fixes are as demanded. A kernel that fixes them was chosen by the width."""
     if fact.name == "bits":
         return fixed.salience == "kernel" or all(one.storage.type.width >= int(fact.value) for one in types)
-    return fact.name == "symmetric" and not any(one.zero_points.any() for one in types)
+    return fact.name == "symmetric" and all(one.zero_point == one.storage.type.middle for one in types)
 
 
 def _quantized(region: QuantizeRegionOp) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import zeropoint as zp
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.solve import is_rescale
 
 WEIGHT = "[[0.5, -1.0, 0.25, 0.7], [1.5, 0.3, -0.6, 0.2], [-0.4, 0.9, 0.1, -1.2], [0.8, -0.5, 0.6, 0.4]]"
 CHAIN = f"""func.func @main(%x: tensor<2x4xf32> {{zeropoint.name = "x"}}) -> tensor<2x4xf32> {{
@@ -32,7 +34,7 @@ def types(model: zp.Model) -> dict[str, str]:
     """The types that kernels make, by name."""
     assert model.quantization is not None
     regions = [op for op in model.quantization.propagated.entry.ops if isinstance(op, QuantizeRegionOp)]
-    return {location_text(op.location) or "": str(op.output_specs.data[0]) for op in regions}
+    return {location_text(op.location) or "": str(op.output_specs.data[0]) for op in regions if not is_rescale(op)}
 
 
 def refused(text: str, rule: dict[str, Any], message: str, target: str = "cpu") -> None:
@@ -93,3 +95,12 @@ def test_the_observer_of_a_value_holds_for_what_only_moves_its_elements() -> Non
     assert found == whole
     with pytest.raises(zp.RecipeError, match=r"of 'product'; it follows from \[-20, 20\] \(recipe: rule 2 \(name 'fl"):
         made(RESHAPED, {"name": "product", **rule}, {"name": "flat", "range": [-20, 20]}, target="tosa")
+
+
+def test_a_zero_point_of_0_is_kept_before_a_value_that_has_another() -> None:
+    """The rescale between both is neither merged with the kernel before it, nor moved behind the kernel after it."""
+    for name in ("product", "turned"):
+        (before,) = re.findall(r":(-?\d+)>$", types(made(RESHAPED, target="tosa"))[name])
+        found = types(made(RESHAPED, {"name": name, "symmetric": True}, target="tosa"))[name]
+        assert int(before) != 0
+        assert not re.search(r":-?\d+>$", found)
