@@ -299,8 +299,12 @@ def test_exact_losses_are_refused_if_no_quantized_kernel_has_two_widths() -> Non
       %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
         : (tensor<1x4xf32>, tensor<4x1xf32>) -> tensor<1x1xf32>
       return %2 : tensor<1x1xf32>"""
-    text = PINNED.replace("return %1 : tensor<1x4xf32>", product).replace("-> tensor<1x4xf32> {", "-> tensor<1x1xf32> {")
-    with pytest.raises(zp.Error, match=r"found exact .* target litert, which has none of the model's quantized kernels"):
+    text = PINNED.replace("return %1 : tensor<1x4xf32>", product).replace(
+        "-> tensor<1x4xf32> {", "-> tensor<1x1xf32> {"
+    )
+    with pytest.raises(
+        zp.Error, match=r"found exact .* target litert, which has none of the model's quantized kernels"
+    ):
         zp.sensitivity(text, ROWS, target="litert", exact=True, effort="none")
 
 

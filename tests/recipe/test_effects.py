@@ -104,3 +104,106 @@ def test_a_zero_point_of_0_is_kept_before_a_value_that_has_another() -> None:
         found = types(made(RESHAPED, {"name": name, "symmetric": True}, target="tosa"))[name]
         assert int(before) != 0
         assert not re.search(r":-?\d+>$", found)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            {"observer": "percentile:90"},
+            r"found observer 'percentile:90' \(--observer\) for a model without a type that it",
+        ),
+        (
+            {"ranges": "minmax-nudged"},
+            "found ranges 'minmax-nudged' for a model without a range that becomes another type",
+        ),
+    ],
+)
+def test_an_option_that_decides_no_type_is_refused(option: dict[str, str], message: str) -> None:
+    with pytest.raises(zp.OptionError, match=message):
+        made(CHAIN, target="litert-16x8", **option)
+    assert types(made(CHAIN, target="litert", **option)) != types(made(CHAIN, target="litert"))
+    assert types(made(CHAIN, target="litert-16x8", observer="output", ranges="asymmetric"))
+
+
+def test_the_observer_of_all_values_is_taken_if_one_of_them_has_8_bits() -> None:
+    made(CHAIN, {"name": "second", "bits": 16}, target="litert", observer="percentile:90")
+    with pytest.raises(zp.OptionError, match="found observer 'percentile:90'"):
+        made(CHAIN, {"regex": ".*", "bits": 16}, target="litert", observer="percentile:90")
+
+
+def test_fewer_bits_than_those_of_the_kernel_are_refused() -> None:
+    message = (
+        r"'bits': found 8, expected 16, the width of kernel 'fully_connected' on target litert-16x8; it would change"
+    )
+    refused(CHAIN, {"name": "first", "bits": 8}, message, "litert-16x8")
+    made(CHAIN, {"name": "first", "bits": 16}, target="litert-16x8")
+
+
+@pytest.mark.parametrize(("key", "value"), [("range", [-1, 1]), ("observer", "percentile:90")])
+def test_a_demand_on_a_float_that_no_integer_kernel_reads_is_refused(key: str, value: object) -> None:
+    at_the_end = RESHAPED.replace("return %6", "return %7").replace(
+        "  return", '  %7 = stablehlo.reverse %6, dims = [0] : tensor<2x4xf32> loc("last")\n  return'
+    )
+    message = rf"key '{key}': .*'last' stays float: target cpu has no kernel 'reverse'; it would change nothing"
+    refused(at_the_end, {"name": "last", key: value}, message)
+
+
+GATED = f"""func.func @main(%x: tensor<2x4xf32> {{zeropoint.name = "x"}}) -> tensor<2x4xf32> {{
+  %w = stablehlo.constant dense<{WEIGHT}> : tensor<4x4xf32>
+  %many = stablehlo.constant dense<40.0> : tensor<4x4xf32>
+  %more = stablehlo.multiply %w, %many : tensor<4x4xf32>
+  %0 = stablehlo.dot_general %x, %more, contracting_dims = [1] x [0]
+    : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32> loc("first")
+  %1 = stablehlo.logistic %0 : tensor<2x4xf32> loc("gate")
+  %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+    : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32> loc("second")
+  return %2 : tensor<2x4xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("key", "value"), [("symmetric", True), ("granularity", "per_tensor"), ("weight_bits", 4)])
+def test_a_demand_on_a_kernel_that_stays_float_for_accuracy_is_refused(key: str, value: object) -> None:
+    assert types(made(GATED))["first"] == "f32"
+    message = (
+        rf"key '{key}': found .*, expected a kernel that is quantized; 'first' stays float: its result must not be"
+    )
+    refused(GATED, {"name": "first", key: value}, message)
+
+
+JOINED = f"""func.func @main(%x: tensor<2x4xf32> {{zeropoint.name = "x"}}) -> tensor<4x4xf32> {{
+  %w = stablehlo.constant dense<{WEIGHT}> : tensor<4x4xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32> loc("first")
+  %1 = stablehlo.negate %0 : tensor<2x4xf32> loc("negative")
+  %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32> loc("joined")
+  %3 = stablehlo.dot_general %2, %w, contracting_dims = [1] x [0]
+    : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("second")
+  return %3 : tensor<4x4xf32>
+}}
+"""
+
+
+def test_a_range_that_a_wider_one_of_the_same_type_hides_is_refused() -> None:
+    rule = {"name": "negative", "observer": "percentile:97"}
+    refused(
+        JOINED, rule, r"expected a range that decides the type of 'negative'; it follows from .*quant.stats 'joined'"
+    )
+
+
+STATED = """func.func @main(%x: tensor<2x4xf32> {zeropoint.name = "x"}) -> tensor<2x4xf32> {
+  %0 = stablehlo.negate %x : tensor<2x4xf32> loc("negative")
+  %1 = "quant.qcast"(%0) : (tensor<2x4xf32>) -> tensor<2x4x!quant.uniform<i8:f32, 0.01:3>>
+  %2 = "quant.dcast"(%1) : (tensor<2x4x!quant.uniform<i8:f32, 0.01:3>>) -> tensor<2x4xf32> loc("cast")
+  %3 = stablehlo.abs %2 : tensor<2x4xf32> loc("positive")
+  return %3 : tensor<2x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("key", "value"), [("range", [-1, 1]), ("bits", 16)])
+def test_a_demand_on_a_type_that_the_model_states_is_refused(key: str, value: object) -> None:
+    refused(
+        STATED, {"name": "negative", key: value}, rf"key '{key}': .*; quant.dcast 'cast' fixes that of 'negative'; it"
+    )
