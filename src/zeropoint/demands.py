@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isclose
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.ir.annotations import (
     DEMANDS,
@@ -32,11 +33,12 @@ from zeropoint.recipe import RecipeError, RecipeRules
 from zeropoint.recipe.apply import keeping_float
 from zeropoint.recipe.rules import OF_STORED_OUTPUTS, numbers_of
 from zeropoint.solve.blocks import unfit_blocks
+from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import Role, Target
 
 OTHER_STORAGE = ("scale", "range")
 """Demands that fix the output's storage or range. With one of them, `bits` refers to that storage."""
-_OF_RESULTS = ("bits", "observer", "range", "symmetric")
+_OF_RESULTS = ("bits", "observer", "range", "scale", "symmetric")
 """Demands that say how an output is rounded."""
 DEFAULT_BITS = 8
 """The bits of an output that no rule names."""
@@ -98,6 +100,18 @@ def check_demands(fused: Program, target: Target) -> None:
             raise RecipeError(f"{message}; it would change nothing")
 
 
+def stored_types(value: SSAValue) -> list[UniformQuantizedType]:
+    """The types that a value is stored in: its own, those that readers take, and those that it is rescaled to."""
+    found: list[Attribute] = []
+    if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
+        found.append(value.op.output_specs.data[value.index])
+    for use in value.uses:
+        if isinstance(reader := use.operation, QuantizeRegionOp):
+            found.append(reader.input_specs.data[use.index])
+            found += reader.output_specs.data if is_rescale(reader) else ()
+    return [kind for kind in found if isinstance(kind, UniformQuantizedType)]
+
+
 def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None:
     """Raise RecipeError for a demand on a kernel that stays float, on sums that are not rounded, or on a fixed type.
 
@@ -135,15 +149,21 @@ def _unmet_by_results(region: QuantizeRegionOp, fact: Fact, target: Target) -> s
     types = [spec for spec in region.output_specs if isinstance(spec, UniformQuantizedType)]
     if fact.name == "symmetric" and not types:
         return _quantized(region)
-    fixed = next((one for one in facts if one.name == "parameters" and one.salience in ("kernel", "user")), None)
-    if fixed is None or _is_met(fact, types, fixed):
+    found = (one for one in facts if one.name == "parameters" and one.salience in ("kernel", "user"))
+    fixed = next((one for one in found if one.source != fact.source), None)
+    if fixed is None or _is_met(fact, stored_types(region.outputs[0]) if fact.name == "scale" else types, fixed):
         return None
     of_target = f" of target {target.name}" if fixed.salience == "kernel" else ""
     return f"a result whose type is free; {fixed.source}{of_target} fixes that of '{name}'"
 
 
 def _is_met(fact: Fact, types: Iterable[UniformQuantizedType], fixed: Fact) -> bool:
-    """Whether types that something fixes are as demanded. A kernel that fixes them was chosen by the width."""
+    """Whether types that something fixes are as demanded. A kernel that fixes them was chosen by the width.
+
+    Scales may be held in f32.
+    """
+    if fact.name == "scale":
+        return any(one.is_per_layer and isclose(one.scale, float(fact.value), rel_tol=1e-6) for one in types)
     if fact.name == "bits":
         return fixed.salience == "kernel" or all(one.storage.type.width >= int(fact.value) for one in types)
     return fact.name == "symmetric" and all(one.zero_point == one.storage.type.middle for one in types)

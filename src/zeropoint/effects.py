@@ -15,11 +15,11 @@ from functools import cached_property, partial
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseIntOrFPElementsAttr, StringAttr, TensorType, f32
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from zeropoint.calibrate import DEFAULT_OBSERVER, Report
 from zeropoint.calibrate.bounded import state_bounded
-from zeropoint.demands import check_results
+from zeropoint.demands import check_results, stored_types
 from zeropoint.errors import Error, OptionError
 from zeropoint.ir.annotations import (
     DEMANDS,
@@ -167,18 +167,6 @@ def _ranges(op: Operation) -> Iterator[tuple[SSAValue, RealRange]]:
     for value, spec in zip(op.outputs, op.output_specs, strict=True) if isinstance(op, QuantizeRegionOp) else ():
         if isinstance(spec, CalibratedQuantizedType):
             yield value, (spec.minimum, spec.maximum)
-
-
-def stored_types(value: SSAValue) -> list[UniformQuantizedType]:
-    """The types that a value is stored in: its own, those that readers take, and those that it is rescaled to."""
-    found: list[Attribute] = []
-    if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
-        found.append(value.op.output_specs.data[value.index])
-    for use in value.uses:
-        if isinstance(reader := use.operation, QuantizeRegionOp):
-            found.append(reader.input_specs.data[use.index])
-            found += reader.output_specs.data if is_rescale(reader) else ()
-    return [kind for kind in found if isinstance(kind, UniformQuantizedType)]
 
 
 def _ends_at(found: UniformQuantizedType, known: RealRange) -> bool:

@@ -207,3 +207,11 @@ def test_a_demand_on_a_type_that_the_model_states_is_refused(key: str, value: ob
     refused(
         STATED, {"name": "negative", key: value}, rf"key '{key}': .*; quant.dcast 'cast' fixes that of 'negative'; it"
     )
+
+
+def test_a_scale_that_every_reader_passes_over_is_refused() -> None:
+    """Its readers take the type that the kernel fixes, so that there is no rescale to the one of the rule."""
+    tanh = '%gate = stablehlo.tanh %0 : tensor<2x4xf32> loc("gate")'
+    text = CHAIN.replace("%1 = stablehlo.dot_general %0,", f"{tanh}\n  %1 = stablehlo.dot_general %gate,")
+    message = r"key 'scale': found 0.0625, expected a result whose type is free; kernel tanh 'gate' of target cpu fixes"
+    refused(text, {"name": "gate", "scale": 0.0625}, message)
