@@ -56,8 +56,8 @@ def quantize_shapes(
         )
     if options.corrections is not None and EQUALIZE in options.corrections:
         raise OptionError(
-            f"found correction '{EQUALIZE}' (--correct) with several shapes, where it is not tried: it changes weights by "
-            f"the data of one shape; leave it out"
+            f"found correction '{EQUALIZE}' (--correct) with several shapes, where it is not tried: it changes "
+            f"weights by the data of one shape; leave it out"
         )
     methods = [name for name in check_methods(options.effort, options.corrections) if name != EQUALIZE]
     if data is not None:
