@@ -120,10 +120,10 @@ def check_effects(decided: Decided, options: Options) -> None:
 
 def _check_observer(decided: Decided, observer: str) -> None:
     if not decided.has_effect(_is_open, observed=True):
-        raise OptionError(
-            f"found observer '{observer}' (--observer) for a model without a type that it decides, where it changes "
-            f"nothing (types of more than {NARROW} bits hold all observed values); leave it out"
-        )
+        is_quantized = any(map(stored_types, _values(decided.program)))
+        wide = f"a model without a type that it decides: types of more than {NARROW} bits hold all observed values"
+        found = wide if is_quantized else "a program of which nothing is quantized"
+        raise OptionError(f"found observer {observer} (--observer) for {found}, where it changes nothing; leave it out")
 
 
 def _check_rule(decided: Decided, rule: Rule, key: str, target: str) -> None:
