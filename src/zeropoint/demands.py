@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isclose
 
+import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
@@ -16,6 +17,7 @@ from zeropoint.ir.annotations import (
     EXPRESSED_SUMS,
     FLOAT_ACTIVATIONS,
     FLOAT_REASON,
+    PINNED,
     WEIGHT_BITS,
     WEIGHT_SYMMETRIC,
     Fact,
@@ -31,7 +33,7 @@ from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.recipe import RecipeError, RecipeRules
 from zeropoint.recipe.apply import keeping_float
-from zeropoint.recipe.rules import OF_STORED_OUTPUTS, numbers_of
+from zeropoint.recipe.rules import OF_STORED_OUTPUTS, OF_TENSORS, numbers_of
 from zeropoint.solve.blocks import unfit_blocks
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import Role, Target
@@ -126,6 +128,39 @@ def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None
             raise RecipeError(
                 f"{fact.source}: key '{fact.name}': found {fact.value}, expected {expected}; it would change nothing"
             )
+
+
+def check_constants(decided: Program, recipe: RecipeRules, target: Target) -> None:
+    """Raise RecipeError for a type of a constant that no kernel reads it with: all of them have one for all values."""
+    sources, refused, effective = {str(rule) for rule in recipe.rules}, dict[str, str](), set[str]()
+    for op in decided.entry.ops:
+        pinned = op.attributes.get(PINNED)
+        facts = [fact for fact in facts_of(op, DEMANDS) if fact.name in OF_TENSORS and fact.source in sources]
+        if not facts or not isinstance(pinned, UniformQuantizedType):
+            continue
+        for use in op.results[0].uses:
+            reader, fact = use.operation, facts[0]
+            kind = reader.input_specs.data[use.index] if isinstance(reader, QuantizeRegionOp) else None
+            if not isinstance(kind, UniformQuantizedType) or _holds(kind, pinned) or _is_weight(reader, use.index):
+                effective.add(fact.source)
+            else:
+                refused[fact.source] = (
+                    f"{fact.source}: key '{fact.name}': found {fact.value}, expected a constant whose type is free; "
+                    f"{value_name(reader.results[0])} of target {target.name} reads it as {kind}"
+                )
+    for source in refused.keys() - effective:
+        raise RecipeError(f"{refused[source]}; it would change nothing")
+
+
+def _holds(kind: UniformQuantizedType, pinned: UniformQuantizedType) -> bool:
+    """Whether a type has the scales of another one, which may be held in f32."""
+    return len(kind.scales) == len(pinned.scales) and bool(np.allclose(kind.scales, pinned.scales, rtol=1e-6, atol=0))
+
+
+def _is_weight(reader: Operation, index: int) -> bool:
+    """Whether an operand is the weight of a contraction, whose scales are raised where sums would not fit."""
+    found = weights_of(reader) if isinstance(reader, QuantizeRegionOp) else None
+    return found is not None and found[1] == index
 
 
 def _unmet(region: QuantizeRegionOp, fact: Fact, demands: Mapping[str, Fact], target: Target) -> str | None:

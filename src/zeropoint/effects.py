@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from zeropoint.calibrate import DEFAULT_OBSERVER, Report
 from zeropoint.calibrate.bounded import state_bounded
-from zeropoint.demands import check_results, stored_types
+from zeropoint.demands import check_constants, check_results, stored_types
 from zeropoint.errors import Error, OptionError
 from zeropoint.ir.annotations import (
     DEMANDS,
@@ -104,6 +104,7 @@ def check_effects(decided: Decided, options: Options) -> None:
     if options.recipe is not None:
         target = named_target(options.target)
         check_results(decided.program, options.recipe, target)
+        check_constants(decided.program, options.recipe, target)
         for rule in options.recipe.rules:
             for key in _OF_RANGES:
                 if key in rule.settings and rule.settings[key] != options.observer:

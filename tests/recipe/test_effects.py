@@ -215,3 +215,30 @@ def test_a_scale_that_every_reader_passes_over_is_refused() -> None:
     text = CHAIN.replace("%1 = stablehlo.dot_general %0,", f"{tanh}\n  %1 = stablehlo.dot_general %gate,")
     message = r"key 'scale': found 0.0625, expected a result whose type is free; kernel tanh 'gate' of target cpu fixes"
     refused(text, {"name": "gate", "scale": 0.0625}, message)
+
+
+TABLE = """func.func @main(%i: tensor<3xi32> {zeropoint.name = "i"}, %x: tensor<3x2xf32> {zeropoint.name = "x"})
+    -> tensor<6x2xf32> {
+  %t = stablehlo.constant dense<[[0.5, -1.0], [0.25, 0.7], [1.5, 0.3], [-0.6, 0.2]]> : tensor<4x2xf32> loc("table")
+  %c = stablehlo.constant dense<0.25> : tensor<3x2xf32> loc("other")
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+    start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>}>
+    : (tensor<4x2xf32>, tensor<3xi32>) -> tensor<3x2xf32> loc("rows")
+  %1 = stablehlo.multiply %0, %x : tensor<3x2xf32> loc("product")
+  %2 = stablehlo.concatenate %1, %c, dim = 0 : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<6x2xf32> loc("joined")
+  %3 = stablehlo.negate %2 : tensor<6x2xf32> loc("negative")
+  return %3 : tensor<6x2xf32>
+}
+"""
+INDICES = [{"i": np.arange(3, dtype=np.int32), "x": rows[:, :2].repeat(2, 0)[:3]} for rows in ROWS]
+
+
+def test_rows_of_a_table_have_the_type_that_a_rule_states_for_the_table() -> None:
+    found = zp.quantize(TABLE, INDICES, target="tosa", effort="none", recipe=[{"name": "table", "scale": 0.0625}])
+    assert types(found)["rows"] == "!quant.uniform<i8:f32, 6.250000e-02>"
+
+
+def test_a_type_of_a_constant_that_its_kernel_does_not_take_is_refused() -> None:
+    message = r"key 'scale': found 0.0625, expected a constant whose type is free; joined of target tosa reads it as"
+    with pytest.raises(zp.RecipeError, match=message):
+        zp.quantize(TABLE, INDICES, target="tosa", effort="none", recipe=[{"name": "other", "scale": 0.0625}])
