@@ -23,11 +23,13 @@ def without_facts(program: Program) -> Program:
     return program
 
 
-def texts_of_plain_and_annotated(network: Program, data: Sequence[dict[str, Array]]) -> tuple[str, str]:
+def texts_of_plain_and_annotated(
+    network: Program, data: Sequence[dict[str, Array]], observer: str = "minmax"
+) -> tuple[str, str]:
     """The integer program of a model, and of the same model with the observed ranges after every op."""
     asked = instrument(network, asks=asks_all, every_result=True)
-    annotated = state_ranges(asked, collect(asked, data, observer=observer_factory("minmax")))
-    options = Options(target="cpu", observer="minmax", effort="none")
+    annotated = state_ranges(asked, collect(asked, data, observer=observer_factory(observer)))
+    options = Options(target="cpu", observer=observer, effort="none")
     plain, stated = (quantize(program, data, options).integer for program in (network, annotated))
     return print_program(without_facts(plain)), print_program(without_facts(stated))
 

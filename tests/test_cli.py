@@ -305,6 +305,7 @@ def test_an_option_that_click_refuses_ends_with_what_is_wrong(options: str, mess
         ("explain model.onnx --max-trips 5", "found max_trips (--max-trips) without a loop"),
         ("opt float.mlir -p fuse --max-trips 5", "found max_trips (--max-trips) without a loop"),
         ("opt float.mlir --mlir-print-ir-after-all", "found --mlir-print-ir-after-all with no --passes"),
+        ("opt float.mlir --max-trips 5", "found --max-trips with no --passes"),
         ("opt float.mlir -o out.mlir --locations", "found --locations with --output out.mlir, which has them"),
         ("opt float.mlir --verify-diagnostics --generic", "found --generic with --verify-diagnostics"),
         ("quantize model.onnx --data data.npz -o out.mlir --correct empirical_bias,", "found correction ''"),

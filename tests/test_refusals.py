@@ -288,6 +288,24 @@ def test_the_command_line_refuses_the_default_observer_if_it_is_given_for_nothin
     assert "found observer output (--observer) for a model that states all its ranges" in given.output
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
+    measured = ["sensitivity", *arguments[1:4], "--observer", "output"]
+    assert "found observer output (--observer) for a model that states all" in CliRunner().invoke(main, measured).output
+
+
+def test_exact_losses_are_refused_if_no_quantized_kernel_has_two_widths() -> None:
+    """LiteRT's kernel takes no weight of -128, so the product stays float."""
+    product = """%w = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32, 0.01>}
+        dense<[[0.5], [-1.28], [-1.0], [0.2]]> : tensor<4x1xf32>
+      %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+        : (tensor<1x4xf32>, tensor<4x1xf32>) -> tensor<1x1xf32>
+      return %2 : tensor<1x1xf32>"""
+    text = PINNED.replace("return %1 : tensor<1x4xf32>", product).replace(
+        "-> tensor<1x4xf32> {", "-> tensor<1x1xf32> {"
+    )
+    with pytest.raises(
+        zp.Error, match=r"found exact .* target litert, which has none of the model's quantized kernels"
+    ):
+        zp.sensitivity(text, ROWS, target="litert", exact=True, effort="none")
 
 
 def test_there_must_be_something_to_resume(tmp_path: Path) -> None:

@@ -259,6 +259,13 @@ def test_a_search_of_widths_is_refused_for_several_shapes() -> None:
         batches(1, 2, least_sqnr=30.0)
 
 
+def test_equalization_is_refused_for_several_shapes() -> None:
+    with pytest.raises(
+        zp.Error, match=r"found correction 'equalize' \(--correct\) with several shapes, where it is not"
+    ):
+        batches(1, 2, corrections=["equalize"])
+
+
 def test_the_command_compares_a_folder(both: zp.Specializations, tmp_path: Path) -> None:
     both.save(tmp_path / "models")
     (tmp_path / "net.mlir").write_text(network(9))

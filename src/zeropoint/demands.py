@@ -5,14 +5,19 @@ Whether a rule has an effect depends on the program (`recipe`) and on the kernel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isclose
 
-from xdsl.ir import Operation
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.ir.annotations import (
     DEMANDS,
     EXPRESSED_SUMS,
     FLOAT_ACTIVATIONS,
+    FLOAT_REASON,
+    PINNED,
     WEIGHT_BITS,
     WEIGHT_SYMMETRIC,
     Fact,
@@ -28,16 +33,19 @@ from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.recipe import RecipeError, RecipeRules
 from zeropoint.recipe.apply import keeping_float
-from zeropoint.recipe.rules import OF_STORED_OUTPUTS, numbers_of
+from zeropoint.recipe.rules import OF_STORED_OUTPUTS, OF_TENSORS, numbers_of
 from zeropoint.solve.blocks import unfit_blocks
+from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets import Role, Target
 
 OTHER_STORAGE = ("scale", "range")
 """Demands that fix the output's storage or range. With one of them, `bits` refers to that storage."""
-_OF_RESULTS = ("bits", "observer", "range", "symmetric")
-"""Demands that determine how an output is rounded."""
+_OF_RESULTS = ("bits", "observer", "range", "scale", "symmetric")
+"""Demands that say how an output is rounded."""
 DEFAULT_BITS = 8
 """The bits of an output that no rule names."""
+_DEFAULTS = {("granularity", "per_channel"), ("weight_bits", "8"), ("weight_symmetric", "true")}
+"""Demands on weights that restate what holds without them."""
 
 
 def demanded_observers(asked: Program) -> dict[str, str]:
@@ -94,39 +102,113 @@ def check_demands(fused: Program, target: Target) -> None:
             raise RecipeError(f"{message}; it would change nothing")
 
 
-def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None:
-    """Raise RecipeError for a demand on outputs that are not rounded, or whose type their kernel fixes.
+def stored_types(value: SSAValue) -> list[UniformQuantizedType]:
+    """The types that a value is stored in: its own, those that readers take, and those that it is rescaled to."""
+    found: list[Attribute] = []
+    if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
+        found.append(value.op.output_specs.data[value.index])
+    for use in value.uses:
+        if isinstance(reader := use.operation, QuantizeRegionOp):
+            found.append(reader.input_specs.data[use.index])
+            found += reader.output_specs.data if is_rescale(reader) else ()
+    return [kind for kind in found if isinstance(kind, UniformQuantizedType)]
 
-    These outputs are known once all types are decided.
+
+def check_results(decided: Program, recipe: RecipeRules, target: Target) -> None:
+    """Raise RecipeError for a demand on a kernel that stays float, on sums that are not rounded, or on a fixed type.
+
+    Which these are is known once all types are decided.
     """
-    sources = {str(rule) for rule in recipe.rules}  # searches also make demands, and try demands without effect
-    made = [entry for entry in _demands(decided) if entry[1].source in sources and entry[1].name in _OF_RESULTS]
-    effective = {(fact.source, fact.name) for region, fact, _ in made if _settled(region, fact, target) is None}
-    for region, fact, _ in made:
+    sources = {str(rule) for rule in recipe.rules}
+    made = [entry for entry in _demands(decided) if entry[1].source in sources]
+    effective = {(fact.source, fact.name) for region, fact, all_ in made if _unmet(region, fact, all_, target) is None}
+    for region, fact, demands in made:
         if (fact.source, fact.name) not in effective:
-            expected = _settled(region, fact, target)
+            expected = _unmet(region, fact, demands, target)
             raise RecipeError(
                 f"{fact.source}: key '{fact.name}': found {fact.value}, expected {expected}; it would change nothing"
             )
 
 
-def _settled(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
-    """What a demand on the outputs of a region would need, if it has no effect on them; None if it has one."""
-    if fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS):
-        return None  # restates a default
-    name = value_name(region.outputs[0])
-    facts = facts_of(region)
+def check_constants(decided: Program, recipe: RecipeRules, target: Target) -> None:
+    """Raise RecipeError for a type of a constant that no kernel reads it with: all of them have one for all values."""
+    sources, refused, effective = {str(rule) for rule in recipe.rules}, dict[str, str](), set[str]()
+    for op in decided.entry.ops:
+        pinned = op.attributes.get(PINNED)
+        facts = [fact for fact in facts_of(op, DEMANDS) if fact.name in OF_TENSORS and fact.source in sources]
+        if not facts or not isinstance(pinned, UniformQuantizedType):
+            continue
+        for use in op.results[0].uses:
+            reader, fact = use.operation, facts[0]
+            kind = reader.input_specs.data[use.index] if isinstance(reader, QuantizeRegionOp) else None
+            if not isinstance(kind, UniformQuantizedType) or _holds(kind, pinned) or _is_weight(reader, use.index):
+                effective.add(fact.source)
+            else:
+                refused[fact.source] = (
+                    f"{fact.source}: key '{fact.name}': found {fact.value}, expected a constant whose type is free; "
+                    f"{value_name(reader.results[0])} of target {target.name} reads it as {kind}"
+                )
+    for source in refused.keys() - effective:
+        raise RecipeError(f"{refused[source]}; it would change nothing")
+
+
+def _holds(kind: UniformQuantizedType, pinned: UniformQuantizedType) -> bool:
+    """Whether a type has the scales of another one, which may be held in f32."""
+    return len(kind.scales) == len(pinned.scales) and bool(np.allclose(kind.scales, pinned.scales, rtol=1e-6, atol=0))
+
+
+def _is_weight(reader: Operation, index: int) -> bool:
+    """Whether an operand is the weight of a contraction, whose scales are raised where sums would not fit."""
+    found = weights_of(reader) if isinstance(reader, QuantizeRegionOp) else None
+    return found is not None and found[1] == index
+
+
+def _unmet(region: QuantizeRegionOp, fact: Fact, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The expectation of a demand on a region, if it has no effect there; None if it has one, or restates a default."""
+    restates = fact.value == "false" or (fact.name == "bits" and int(fact.value) <= DEFAULT_BITS)
+    if restates or (fact.name, fact.value) in _DEFAULTS:
+        return None
+    if fact.name in _OF_WEIGHTS:
+        return None if region.is_quantized or _only_weights(demands) else _quantized(region)
+    return _unmet_by_results(region, fact, target) if fact.name in _OF_RESULTS else None
+
+
+def _unmet_by_results(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:
+    """The expectation of a demand that the results of a region do not meet; None if they do, or if it decides them."""
+    name, facts = value_name(region.outputs[0]), facts_of(region)
     if EXPRESSED_SUMS in facts:
         return (
             f"a result that is rounded; only float ops read '{name}', so its accumulator is dequantized directly "
             f"('range' rounds it)"
         )
     types = [spec for spec in region.output_specs if isinstance(spec, UniformQuantizedType)]
-    fixed = next((one.source for one in facts if one.name == "parameters" and one.salience == "kernel"), None)
-    is_met = fact.name == "symmetric" and not any(one.zero_points.any() for one in types)
-    if fixed is None or is_met or fact.name == "bits":
+    if fact.name == "symmetric" and not types:
+        return _quantized(region)
+    found = (one for one in facts if one.name == "parameters" and one.salience in ("kernel", "user"))
+    fixed = next((one for one in found if one.source != fact.source), None)
+    if fixed is None or _is_met(fact, stored_types(region.outputs[0]) if fact.name == "scale" else types, fixed):
         return None
-    return f"a result whose type is free; {fixed} of target {target.name} fixes that of '{name}'"
+    of_target = f" of target {target.name}" if fixed.salience == "kernel" else ""
+    return f"a result whose type is free; {fixed.source}{of_target} fixes that of '{name}'"
+
+
+def _is_met(fact: Fact, types: Iterable[UniformQuantizedType], fixed: Fact) -> bool:
+    """Whether types that something fixes are as demanded. A kernel that fixes them was chosen by the width.
+
+    Scales may be held in f32.
+    """
+    if fact.name == "scale":
+        return any(one.is_per_layer and isclose(one.scale, float(fact.value), rel_tol=1e-6) for one in types)
+    if fact.name == "bits":
+        return fixed.salience == "kernel" or all(one.storage.type.width >= int(fact.value) for one in types)
+    return fact.name == "symmetric" and all(one.zero_point == one.storage.type.middle for one in types)
+
+
+def _quantized(region: QuantizeRegionOp) -> str:
+    """The expectation of a kernel that is quantized, with the reason why a region is not."""
+    reason = region.attributes.get(FLOAT_REASON)
+    why = f": {reason.data}" if isinstance(reason, StringAttr) else ""
+    return f"a kernel that is quantized; '{value_name(region.outputs[0])}' stays float{why}"
 
 
 def _nothing(name: str, region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
@@ -148,18 +230,19 @@ def _demands(fused: Program) -> Iterator[tuple[QuantizeRegionOp, Fact, Mapping[s
 
 
 def _too_narrow(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
-    """The reason why a minimum width has no effect: no kernel of the target has a width that low."""
+    """The reason why a minimum width has no effect: the kernel that is used without it is not that narrow."""
     if any(name in demands for name in OTHER_STORAGE):
         return None
     rows = target.by_kernel.get(region.logical_kernel.data, ())
-    widths = sorted({width for row in rows for width in row.output.widths})
     bits = int(demands["bits"].value)
-    if not widths:
+    if not rows:
         return None if bits == DEFAULT_BITS else _unknown(region, target)
-    if bits >= widths[0]:
+    least = rows[0].output.widths[0]
+    if bits >= least:
         return None
-    listed = " or ".join(map(str, widths))
-    return f"expected {listed}, the widths of kernel '{region.logical_kernel.data}' on target {target.name}"
+    widths = sorted({width for row in rows for width in row.output.widths if width >= least})
+    listed = " or ".join(map(str, widths)) + (", the widths" if len(widths) > 1 else ", the width")
+    return f"expected {listed} of kernel '{region.logical_kernel.data}' on target {target.name}"
 
 
 def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:

@@ -5,7 +5,7 @@ The loss of a kernel depends only on the program and that kernel, so it is the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -78,6 +78,12 @@ def _without_widths(target: str, kernels: str) -> OptionError:
         f"found exact (--exact) with target {target}, which has {kernels} in two widths, where it changes nothing; "
         "leave it out, or name a target that has 16 bits, such as litert (--target)"
     )
+
+
+def check_listed(widening: Widening, listed: Collection[KernelPair]) -> None:
+    """Raise OptionError if none of some kernels is one that the target has in two widths."""
+    if not any(kernel in listed for kernel in widening.steps()):
+        raise _without_widths(widening.target, "none of the model's quantized kernels")
 
 
 def narrow_losses(widening: Widening, workers: int = 1, progress: Progress = silent) -> dict[KernelPair, float]:

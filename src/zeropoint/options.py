@@ -69,6 +69,12 @@ class Options:
         return self.budget is not None or self.least_sqnr is not None
 
     @property
+    def chooses_ranges(self) -> bool:
+        """Whether there are choices whose effect shows once all types are decided."""
+        chosen = (self.recipe, self.observer, self.ranges)
+        return chosen != (None, DEFAULT_OBSERVER, DEFAULT_RANGES)
+
+    @property
     def needs_samples(self) -> bool:
         """Whether samples are needed after calibration."""
         return self.is_searched or bool(check_methods(self.effort, self.corrections))

@@ -21,10 +21,10 @@ from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent,
 from zeropoint.correct import EQUALIZE, MOST_EFFORT, Equalized, Platform, SampleParts, check_methods, correct
 from zeropoint.correct.effort import some
 from zeropoint.correct.sensitivity import sensitivities
-from zeropoint.demands import check_demands, check_observers, check_results, check_scales
+from zeropoint.demands import check_demands, check_observers, check_scales
+from zeropoint.effects import Decided, check_effects
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
-from zeropoint.errors import OptionError
 from zeropoint.frontend import ModelError
 from zeropoint.garbage_collection import seldom_collected
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
@@ -33,8 +33,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
-from zeropoint.ir.text import print_program
-from zeropoint.narrow_losses import Widening, check_widths, narrow_losses
+from zeropoint.narrow_losses import Widening, check_listed, check_widths, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_journals, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
@@ -53,7 +52,6 @@ from zeropoint.passes import (
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
-from zeropoint.solve import DEFAULT_RANGES
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 from zeropoint.workers import processors
@@ -135,15 +133,16 @@ def quantize(
         samples = list(samples)  # needed twice
     kept = Kept(CORRECTED if options.needs_samples or not isinstance(samples, Sized) else 0, options.mask)
     report = observe_ranges(asked, kept, samples, options, shown, engine, work)
-    calibrated = run_all(CALIBRATED_PASSES, state_ranges(asked, report), settings, shown)
+    ranged = state_ranges(asked, report)
+    calibrated = run_all(CALIBRATED_PASSES, ranged, settings, shown)
     again = samples if isinstance(samples, Sized) else kept.in_order
     calibrated, report = observe_parts(calibrated, report, again, options, shown, engine, work)
-    _check_ranges(calibrated, options)
+    first = _first_decided(ranged, calibrated, report, options, shown) if options.chooses_ranges else None
     if not options.needs_samples:
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
-    finish = _Finish(fused, report, settings, options, kept, held, engine, shown)
+    finish = _Finish(fused, report, settings, options, kept, held, engine, shown, first=first)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, again, work)
     if options.budget is not None:
@@ -165,19 +164,17 @@ def _fused(program: Program, options: Options, settings: Mapping[str, object], p
     return fused
 
 
-def _check_ranges(calibrated: Program, options: Options) -> None:
-    """Raise OptionError for a range rule other than the default that gives the same types as the default rule."""
-    if options.ranges == DEFAULT_RANGES:
-        return
-    made = (
-        print_program(run_all(DECIDING_PASSES, calibrated, _settings(one)))
-        for one in (options, replace(options, ranges=DEFAULT_RANGES))
-    )
-    if next(made) == next(made):
-        raise OptionError(
-            f"found ranges '{options.ranges}' for a model in which no range gets another type by this rule, where it "
-            f"changes nothing; leave it out"
-        )
+def _first_decided(
+    ranged: Program, calibrated: Program, report: Report, options: Options, progress: Progress
+) -> tuple[Program, Program]:
+    """The calibrated program and its propagated form, of which the choices of ranges are a part.
+
+    Raises RecipeError and OptionError for a choice that changes nothing.
+    """
+    settings = _settings(options)
+    first = run_all(DECIDING_PASSES, calibrated, settings, progress)
+    check_effects(Decided(ranged, report, first, settings), options)
+    return calibrated, first
 
 
 def _have_the_same_ops(first: Program, second: Program) -> bool:
@@ -211,7 +208,9 @@ class _Finish:
     """The propagated program before equalization; None if the program was not equalized."""
     equalization: Equalized | None = None
     known: Calibrated | None = None
-    """A calibrated program whose outputs have already been compared with float."""
+    """A calibrated program whose outputs were compared with float before."""
+    first: tuple[Program, Program] | None = None
+    """A calibrated program and its propagated form, if that was needed before."""
 
     def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, and the `_Finish` for it."""
@@ -252,9 +251,12 @@ class _Finish:
     def __call__(self, calibrated: Program) -> Quantization:
         known = self.known is not None and self.known.program is calibrated
         judged = self.known.judged if known and self.known is not None else None
-        decided = self._passed(DECIDING_PASSES, calibrated) if judged is None else judged.program
-        if self.options.recipe is not None and self.options.budget is None:
-            check_results(decided, self.options.recipe, named_target(self.options.target))
+        if judged is not None:
+            decided = judged.program
+        elif self.first is not None and self.first[0] is calibrated:
+            decided = self.first[1]
+        else:
+            decided = self._passed(DECIDING_PASSES, calibrated)
         start = perf_counter()
         propagated, corrections = correct(
             decided,
@@ -379,19 +381,21 @@ def sensitivity(
     progress: Progress | None = None,
     engine: Engine | None = None,
     work: Work | None = None,
+    observer: bool = False,
 ) -> Sensitivities:
     """The contribution of every kernel to the quantization noise, in program order (`correct.sensitivity`).
 
     The program is first quantized with `options`. With `exact`, the result also has the loss at the outputs if only
     that kernel is narrow; the target must have some kernel in two widths. `work` distributes these measurements and
-    calibration over processes. Raises the errors of `quantize`.
+    calibration over processes. `observer` says that the user gave an observer, even if it is the
+    default. Raises the errors of `quantize`.
     """
     options = options or Options()
     if exact:
         check_widths(options.target)
     kept = Kept(CORRECTED, options.mask)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
-    check_used(made, options, None if exact else work)
+    check_used(made, options, None if exact else work, observer=observer)
     if not kept.entries:
         deque(kept.watch(samples), maxlen=0)  # the model states all ranges, so no stage has read the samples
     if not kept.entries:
@@ -404,6 +408,7 @@ def sensitivity(
     decide = partial(_decided, _settings(options))
     judged = masked(ReferenceEngine(), options.mask)
     widening = Widening(made.calibrated, options.target, kept.in_order[:SEARCHED], decide, judged)
+    check_listed(widening, {(one.name, one.kernel) for one in found})
     losses = narrow_losses(widening, 1 if work is None else work.workers, shown)
     return Sensitivities(replace(one, exact_loss=losses.get((one.name, one.kernel))) for one in found)
 

@@ -54,6 +54,11 @@ def quantize_shapes(
             "found least_sqnr or budget (--least-sqnr, --budget) with several shapes, expected none: a search judges "
             "one program; search with one shape, and state its choices in a recipe"
         )
+    if options.corrections is not None and EQUALIZE in options.corrections:
+        raise OptionError(
+            f"found correction '{EQUALIZE}' (--correct) with several shapes, where it is not tried: it changes "
+            f"weights by the data of one shape; leave it out"
+        )
     methods = [name for name in check_methods(options.effort, options.corrections) if name != EQUALIZE]
     if data is not None:
         options = replace(options, corrections=methods)

@@ -176,8 +176,14 @@ def sqnr(program: Program, integers: Program, samples: list[dict[str, np.ndarray
     return float(10 * np.log10(signal / noise)) if noise else np.inf
 
 
-@pytest.mark.parametrize("observer", ["mse", "minmax"])
-@pytest.mark.parametrize("target", targets.TARGETS)
+ONE_RESULT = {"litert-16x8": ("output",)}
+"""Targets where every observer gives the same program: 16 bits hold all observed values."""
+
+
+@pytest.mark.parametrize(
+    ("target", "observer"),
+    [(name, each) for name in targets.TARGETS for each in ONE_RESULT.get(name, ("mse", "minmax"))],
+)
 def test_a_logarithm_of_values_that_span_decades_keeps_them(target: str, observer: str) -> None:
     program = spectrum(log)
     made = quantize(program, sounds(16, 1), Options(target, observer=observer))

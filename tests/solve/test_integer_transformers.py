@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from codegen.exactness import HERE, assert_native_is_exact
 from networks import Network
+from zeropoint.errors import OptionError
 from zeropoint.interp import Interpreter
 from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.program import Program
@@ -35,6 +36,7 @@ from zeropoint.numerics.layer_norm import ChannelMaps, LayerNorm
 from zeropoint.numerics.softmax import Softmax
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import float_ops
+from zeropoint.solve.classes import real_range
 
 OPTIONS = Options(target="cpu-integer")
 
@@ -220,9 +222,15 @@ def test_a_feed_forward_block_has_wide_activations_and_no_rescale() -> None:
 def test_wide_storage_holds_every_observed_value() -> None:
     program = block(20, 48)
     data = [{"x0": np.random.default_rng(n).normal(0, 2, (20, 48)).astype(np.float32)} for n in range(3)]
-    cut, whole = (quantize(program, data, replace(OPTIONS, observer=name)) for name in ("percentile:95", "minmax"))
-    assert any(seen.extremes is not None for seen in cut.calibration.observations.values())
-    assert _kernels(cut)["add"].output_specs == _kernels(whole)["add"].output_specs
+    made = quantize(program, data, OPTIONS)
+    seen, kernel = made.calibration.observations["network_1"], _kernels(made)["fully_connected"]
+    assert seen.extremes is not None
+    assert seen.extremes[0] < seen.minimum < seen.maximum < seen.extremes[1]
+    assert real_range(kernel.output_specs.data[0]) == pytest.approx(seen.extremes, rel=1e-4)
+    with pytest.raises(
+        OptionError, match="types of more than 8 bits hold all observed values, where it changes nothing"
+    ):
+        quantize(program, data, replace(OPTIONS, observer="percentile:95"))
 
 
 def test_weights_that_read_13_bits_are_rounded_for_the_least_error_of_results() -> None:

@@ -91,7 +91,7 @@ def opt(
     refuse_idle(
         *((name, not is_text, file.name) for name in ("split_input_file", "verify_diagnostics")),
         ("allow_unregistered_dialect", not is_text, file.name),
-        ("after_all", not passes, "no --passes"),
+        *((name, not passes, "no --passes") for name in ("after_all", "max_trips")),
         ("locations", output is not None, f"--output {output}, which has them"),
         *((name, verify_diagnostics, "--verify-diagnostics") for name in ("output", "generic", "locations")),
         ("inline_weights", verify_diagnostics, "--verify-diagnostics"),

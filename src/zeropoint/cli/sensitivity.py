@@ -9,6 +9,7 @@ import click
 from zeropoint.cli.data import PREPROCESS, data_source, loaded
 from zeropoint.cli.effort import effort_option
 from zeropoint.cli.files import INPUT_FILE
+from zeropoint.cli.idle import is_given
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.observers import OBSERVER
@@ -83,6 +84,7 @@ def sensitivity(
     check_loops(program)
     check_workers(workers)
     work, given = Work(workers) if workers != 1 else None, samples(source, program.inputs)
-    found = sensitivity(program, given, options, exact=exact, progress=progress(), work=work)
+    chosen = is_given("observer")
+    found = sensitivity(program, given, options, exact=exact, progress=progress(), work=work, observer=chosen)
     listed = found if worst is None else found.worst(worst)
     click.echo(json.dumps([one.record() for one in listed], indent=2) if as_json else str(listed))

@@ -229,6 +229,11 @@ _FACT_LISTS = re.compile("|".join([rf"{re.escape(FACTS)}\d*", *map(re.escape, (D
 """The names of attributes that are lists of facts."""
 
 
+def is_facts_name(name: str) -> bool:
+    """Whether an attribute of that name is a list of facts."""
+    return _FACT_LISTS.fullmatch(name) is not None
+
+
 def check_annotations(op: Operation) -> None:
     """Check the facts and the dot form of an op, and the attributes of a function's arguments and results.
 
@@ -239,7 +244,7 @@ def check_annotations(op: Operation) -> None:
         _check_ports(op)
     for name, attribute in _annotations(op):
         try:
-            if _FACT_LISTS.fullmatch(name):
+            if is_facts_name(name):
                 listed_facts(attribute)
             elif name == DOT_FORM:
                 dot_form(attribute.data if isinstance(attribute, StringAttr) else str(attribute))

@@ -356,11 +356,19 @@ def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: b
 
 
 def _read_table(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:
-    """Record the range of a constant table: any number may be gathered, not only those seen in calibration."""
+    """Every number of a constant table may be gathered, not only those that calibration observes.
+
+    What is gathered has the type that the model or the user states for the table.
+    """
     op = region.body.block.first_op
     table = constant_array(region.inputs[0], weights) if isinstance(op, GatherOp) and region.inputs else None
-    if table is not None and table.size and np.isfinite(table).all():
-        constraints.of(region.outputs[0]).observe(float(table.min()), float(table.max()), "default", "the table")
+    if table is None:
+        return
+    known, result = constraints.get(region.inputs[0]), constraints.of(region.outputs[0])
+    if known is not None and known.pinned is not None and known.pinned.is_per_layer and result.pinned is None:
+        result.state(known.pinned, "user", known.facts[-1].source)
+    elif table.size and np.isfinite(table).all():
+        result.observe(float(table.min()), float(table.max()), "default", "the table")
 
 
 def _read_variances(region: QuantizeRegionOp, constraints: Constraints, weights: Weights) -> None:

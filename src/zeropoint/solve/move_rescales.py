@@ -80,8 +80,13 @@ def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
 
 
 def _takes(kernel: ChosenKernel, port: int, wanted: UniformQuantizedType) -> bool:
-    """Whether a port can have a type while the other ports keep theirs. Checks a storage that all ports must share."""
+    """Whether a port of a kernel can have a type while the others keep theirs: one storage if the row requires that.
+
+    A zero point of 0 that a recipe demands of the results is kept.
+    """
     row, region = kernel.row, kernel.region
+    if port < 0 and kernel.demands.get("symmetric") == "true" and wanted.zero_point != wanted.storage.type.middle:
+        return False
     has = region.output_specs.data[~port] if port < 0 else region.input_specs.data[port]
     if row.same_storage and row.rule(port).wildcard and isinstance(has, UniformQuantizedType):
         return _fits(row, port, wanted) and has.storage == wanted.storage
@@ -258,7 +263,7 @@ class _Moves:
             return False
         output = kernel.region.outputs[0]
         smaller = prod(shape_of(output)) < prod(shape_of(value))
-        if not smaller or not (_fits(kernel.row, 0, given) and _fits(kernel.row, OUTPUT, given)):
+        if not smaller or not (_fits(kernel.row, 0, given) and _takes(kernel, OUTPUT, given)):
             return False
         kernel.region.operands[0] = rescale.inputs[0]
         kernel.region.input_specs = kernel.region.output_specs = ArrayAttr[Attribute]([given])

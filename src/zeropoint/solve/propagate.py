@@ -51,6 +51,7 @@ from zeropoint.solve.inputs import state_float_facts, state_input_facts
 from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.model_rounding import round_as_the_model
+from zeropoint.solve.moved_ranges import limit_moved_ranges
 from zeropoint.solve.operands import operand_type, weight_facts
 from zeropoint.solve.quantized_twice import drop_copies
 from zeropoint.solve.read_ranges import narrow_ranges
@@ -266,6 +267,7 @@ def propagate(
     constraints = take_constraints(program, target.scale_type, integer_io=integer_io)
     duplicate_constants(program, constraints)
     keep_hidden_results(program, constraints)
+    limit_moved_ranges(program, constraints)
     narrow_ranges(program, constraints)
     bound_constant_operands(program, constraints)
     graph, specs = settle_kernels(program, target, constraints, ranges, joined=program.entry.args if integer_io else ())
