@@ -114,7 +114,7 @@ def check_effects(decided: Decided, options: Options) -> None:
     defaults = {**decided.settings, "ranges": DEFAULT_RANGES}
     if options.ranges != DEFAULT_RANGES and not decided.would_change(decided.ranged, defaults):
         raise OptionError(
-            f"found ranges '{options.ranges}' for a model without a range that becomes another type by it, where it "
+            f"found ranges '{options.ranges}' for a model in which no range gets another type by this rule, where it "
             f"changes nothing; leave it out"
         )
 
