@@ -191,16 +191,20 @@ def portable_dot(unsigned: bool) -> DotStep:
     return dot
 
 
-def _x86(name: str, cpu: str, width: int, dot: Callable[[int], DotStep], limit: int = 128) -> InstructionSet:
+def _x86(
+    name: str, cpu: str, width: int, dot: Callable[[int], DotStep], features: str = "", limit: int = 128
+) -> InstructionSet:
     """A row with its narrower forms. The pack and multiply instructions depend on the width."""
-    narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
+    narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, features, limit)
     shorts, bytes_, high, add, look_up, left = _X86_NAMES[width]
     return InstructionSet(
-        name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), shorts, bytes_, high,
-        add, look_up, left, weight_limit=limit, narrower=narrower,
+        name, _TRIPLE_X86, cpu, features, width, 32 if "avx512" in name else 16, True, dot(32 * width), shorts, bytes_,
+        high, add, look_up, left, weight_limit=limit, narrower=narrower,
     )  # fmt: skip
 
 
+_WHOLE = "+fast-dpwssd"
+"""Keeps LLVM from taking VPDPWSSD apart into a product and a sum: kernels have enough sums side by side."""
 _TRIPLE_X86 = "x86_64-unknown-linux-gnu"
 _TRIPLE_ARM = "aarch64-unknown-linux-gnu"
 _X86_NAMES = {
@@ -233,8 +237,8 @@ _HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"
 _USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for name in ("usdot", "sdot"))
 
 ROWS = (
-    _x86("avx512-vnni", "cascadelake", 16, _vnni),
-    _x86("avx-vnni", "alderlake", 8, _vnni),
+    _x86("avx512-vnni", "cascadelake", 16, _vnni, _WHOLE),
+    _x86("avx-vnni", "alderlake", 8, _vnni, _WHOLE),
     # 64, because VPMADDUBSW saturates its sums of two products to i16 (`numerics/dot_forms.py`); greater weights are
     # split.
     _x86("avx2", "haswell", 8, _pairs, limit=64),
