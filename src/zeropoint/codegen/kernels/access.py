@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from zeropoint.codegen.kernels.elements import (
+    EveryOther,
     Gather,
+    Interleaved,
     Interpolate,
     LookUp,
     Number,
+    PairProduct,
     PairSum,
     Raised,
     Read,
+    Rebased,
     Saturated,
     Scalar,
     Scalars,
@@ -24,6 +28,7 @@ from zeropoint.codegen.kernels.elements import (
     apply,
 )
 from zeropoint.codegen.kernels.half_precision import stored, widened
+from zeropoint.codegen.kernels.interleaved import every_other, interleaved, pair_product
 from zeropoint.codegen.kernels.interpolation import interpolated
 from zeropoint.codegen.kernels.pair_sums import pair_sum
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, stored_by
@@ -150,6 +155,8 @@ class Elements:
             return self._of_table(what, values[i.arguments[0]], sources)
         if isinstance(what, Gather):
             return self._gathered(what, count, along, sources)
+        if isinstance(what, Interleaved):
+            return interleaved(self.f, self.isa, count, *(values[n] for n in i.arguments))
         if i.name == "plus_product":
             return plus_product(self.f, self.isa, *(values[n] for n in i.arguments))
         if isinstance(what, Quantize) and len(i.arguments) == 1:
@@ -233,6 +240,12 @@ class Elements:
         """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
         if isinstance(i.what, PairSum):
             return pair_sum(self.f, self.isa, i.what, values[0])
+        if isinstance(i.what, EveryOther):
+            return every_other(self.f, values[0], i.what.first)
+        if isinstance(i.what, PairProduct):
+            return pair_product(self.f, self.isa, *values)
+        if isinstance(i.what, Rebased):
+            return self.f.binary("sub", self.f.binary("mul", values[0], values[1]), values[2])
         if isinstance(i.what, Saturated):
             return saturated(self.f, self.isa, values[0])
         if isinstance(i.what, Raised):

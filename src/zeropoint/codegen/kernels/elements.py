@@ -76,6 +76,29 @@ class PairSum:
 
 
 @dataclass(frozen=True)
+class EveryOther:
+    """The elements in even places of a row, or in odd ones: from the `first` on (`interleaved.py`)."""
+
+    first: int
+
+
+@dataclass(frozen=True)
+class PairProduct:
+    """total + x0 f0 + x1 f1 of pairs of i16; arguments: x, the factors of a pair as an i32, the total
+    (`interleaved.py`)."""
+
+
+@dataclass(frozen=True)
+class Interleaved:
+    """Two i32, of even and of odd places, in turns, as the nearest i16 (`interleaved.py`)."""
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """x f - r of an i16 and numbers of its row, which are 1 and 0 in nearly all rows: x itself there."""
+
+
+@dataclass(frozen=True)
 class Saturated:
     """An i32 as the nearest i16 (`words.py`)."""
 
@@ -149,8 +172,8 @@ class Requantize:
 
 
 What = (
-    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | Saturated | Raised | Compare | Narrow | LookUp
-    | Interpolate | Gather | Requantize | Quantize | Dequantize | CommonScaleSum | Division
+    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | EveryOther | PairProduct | Interleaved | Rebased
+    | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize | Quantize | Dequantize | CommonScaleSum | Division
 )  # fmt: skip
 
 

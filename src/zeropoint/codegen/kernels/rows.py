@@ -20,7 +20,7 @@ from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged,
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_ordered, started
 from zeropoint.codegen.kernels.elements import (
     Number,
-    PairSum,
+    Rebased,
     Reduce,
     Requantize,
     Scalar,
@@ -28,6 +28,7 @@ from zeropoint.codegen.kernels.elements import (
     width_inside,
 )
 from zeropoint.codegen.kernels.fewer_steps import in_fewer_steps
+from zeropoint.codegen.kernels.interleaved import halved
 from zeropoint.codegen.kernels.sweeps import Sweeps
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
@@ -38,6 +39,10 @@ HELD = 8
 """The maximum number of vectors (of `lanes` elements) of a fully unrolled row; LLVM keeps in registers what fits."""
 TOGETHER = 2
 """Rows computed at once, to hide the latency of reductions."""
+INTERLEAVED = 4
+"""Registers of i32 side by side in rows whose even and odd elements are computed apart."""
+PARTS = 4
+"""Parts of the elements of a row with numbers of the next row between them."""
 STACK = 32 << 10
 """The maximum number of stack bytes of a kernel; threads of a host program may have small stacks."""
 
@@ -82,6 +87,7 @@ class Rows:
         widest = max(8, *map(width_inside, wide)) if wide else 8
         together = isa.registers // (8 if self.sweeps.kept else 4)
         together = 1 if any(isinstance(i.what, Requantize) for i in wide) else together
+        together = INTERLEAVED if any(self.halved[n] for n in self.sweeps.needed[-1]) else together
         most = max(1, together * 8 * isa.bytes // widest)
         if any(_is_ordered(i) for i in self.body):
             # A vector then has an element of each of the 16 parts of the specified schedule.
@@ -89,16 +95,37 @@ class Rows:
         # A vector longer than the row would have nothing to compute.
         return min(most, 1 << (self.sizes[-1].bit_length() - 1))
 
+    @cached_property
+    def halved(self) -> list[bool]:
+        """Whether each scalar has half as many numbers as a row has elements."""
+        return halved(self.body)
+
+    def size(self, n: int) -> int:
+        """Bytes that a scalar takes for an element of a row."""
+        return max(8, WIDTHS[self.body[n].type]) // 8 >> self.halved[n]
+
     def stack(self) -> int:
         """Upper bound on the stack bytes of a row kernel."""
         numbers = [*self.sweeps.ahead, *TOGETHER * list(self.sweeps.kept)]
-        return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in numbers)
+        return sum(_lines(self.sizes[-1] * self.size(n)) for n in numbers)
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
         f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
-        body = in_fewer_steps(self.body, self.sweeps.wide, self.sizes[-1], isa)
-        _Emitter(replace(self, body=body), isa, f).kernel()
+        _Emitter(self._in_fewer_steps(isa), isa, f).kernel()
+
+    def _in_fewer_steps(self, isa: InstructionSet) -> Rows:
+        """The same rows in fewer steps, but for those that would take too much of the stack."""
+
+        def made(words: bool) -> Rows:
+            return replace(self, body=in_fewer_steps(self.body, self.sweeps.wide, self.sizes[-1], isa, words=words))
+
+        return found if (found := made(True)).stack() <= STACK else made(False)
+
+
+def _lines(size: int) -> int:
+    """A number of bytes as whole cache lines."""
+    return -(-size // 64) * 64
 
 
 def _is_ordered(i: Scalar) -> bool:
@@ -119,6 +146,8 @@ class _Row:
         """Buffers for what is computed ahead of all rows and, for a long row, for what later sweeps need."""
         self.values: dict[tuple[int, int], Value] = {}
         """The computed values of a short row, by scalar and index."""
+        self.rebased = True
+        """Whether `Rebased` values may differ from their operands."""
         self.numbers: dict[int, Value] = {}
         """Values that are the same for all elements, as vectors of one."""
 
@@ -169,7 +198,7 @@ class _Emitter:
         f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
 
     def _pipelined(self, ahead: dict[int, Value]) -> None:
-        """Each row's last sweep after the other sweeps of the next row, and before the numbers of that row.
+        """Each row's last sweep after the other sweeps of the next row, with the numbers of that row inside.
 
         The numbers of a row, such as the root of its variance, are a chain of a hundred scalar instructions. Here they
         are between elements that do not wait for them: those of the row before, and the first sweep of the row after.
@@ -186,29 +215,68 @@ class _Emitter:
                     row.numbers[n] = f.pinned(row.numbers[n])
             return row
 
-        def numbered(row: _Row) -> list[Value]:
-            self._compute_numbers(last, row)
-            return [row.numbers[n] for n in numbers]
-
-        def written(index: Value, values: Sequence[Value]) -> None:
+        def written(index: Value, values: Sequence[Value], following: _Row | None = None) -> None:
             row = self._row(index, ahead)
             row.numbers.update(zip(numbers, values, strict=True))
-            self._over_row(last, (), row)
+            if following is None:
+                return self._write(0, self.length, row)
+            for part, (begin, end) in enumerate(self._parts()):
+                self._write(begin, end, row)
+                self._some_numbers(part, following)
+            return None
 
         def both(index: Value, values: list[Value]) -> list[Value]:
             following = reduced(f.add(index, 1))
-            written(index, values)
-            return numbered(following)
+            written(index, values, following)
+            return [following.numbers[n] for n in numbers]
 
         def rows(begin: Value, _: list[Value]) -> None:
-            end = f.add(self.end, -1)
-            written(end, f.loop(begin, end, 1, both, numbered(reduced(begin))))
+            end, first = f.add(self.end, -1), reduced(begin)
+            for part in range(PARTS):
+                self._some_numbers(part, first)
+            written(end, f.loop(begin, end, 1, both, [first.numbers[n] for n in numbers]))
 
         # Once, unless there are no rows.
         f.loop(self.begin, f.minimum(f.add(self.begin, 1), self.end), 1, rows)
 
+    def _parts(self) -> list[tuple[int, int]]:
+        """Where the parts of a row begin and end; the last one ends with the row."""
+        ends = [self.vectors * part // PARTS * self.lanes for part in range(PARTS)]
+        return list(zip(ends, [*ends[1:], self.length], strict=True))
+
+    def _write(self, begin: int, end: int, row: _Row) -> None:
+        """Compute a part of the elements of the last sweep."""
+        last, whole = len(self.sweeps.needed) - 1, (end - begin) // self.lanes * self.lanes
+
+        def some(at: Value, _: list[Value]) -> None:
+            self._elements(last, self.lanes, at, (), row)
+
+        def elements(rebased: bool) -> None:
+            row.rebased = rebased
+            self.f.loop(begin, begin + whole, self.lanes, some)
+            for at, count in self._rest() if end == self.length else ():
+                self._elements(last, count, at, (), row)
+
+        factors = [i.arguments[1] for i in self.rows.body if isinstance(i.what, Rebased)]
+        if factors:
+            rare = self.f.compare("ne", self.f.lane(row.numbers[factors[0]], 0), 1)
+            self.f.branch(rare, lambda: elements(True), lambda: elements(False))
+        else:
+            elements(True)
+
+    def _some_numbers(self, part: int, row: _Row) -> None:
+        """Compute a part of the numbers of the last sweep, here and not where they are used."""
+        body, last = self.rows.body, len(self.sweeps.needed) - 1
+        every = [n for n in self._numbers_before(last) if not isinstance(body[n].what, Number)]
+        some, later = (every[k * len(every) // PARTS :] for k in (part, part + 1))
+        needed = {k for n in later for k in body[n].arguments}
+        for n in [n for n in self._numbers_before(last) if n not in row.numbers and n not in later]:
+            row.numbers[n] = self._number(n, row)
+            if n in needed and n in some:
+                row.numbers[n] = self.f.pinned(row.numbers[n])
+
     def _buffers(self, scalars: Collection[int]) -> dict[int, Value]:
-        return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(scalars)}
+        return {n: self.f.scratch(_lines(self._size(n) * self.length)) for n in sorted(scalars)}
 
     def _ahead(self, row: _Row) -> None:
         """Compute the scalars that are the same in all rows."""
@@ -240,10 +308,17 @@ class _Emitter:
             row.numbers[n] = self._total(body[n], total)
 
     def _compute_numbers(self, sweep: int, row: _Row) -> None:
-        """Compute the numbers of a row that are known before a sweep, and not before the one before."""
-        for n, i in enumerate(self.rows.body):
-            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce):
-                row.numbers[n] = self._number(n, row)
+        """Compute the numbers of a row that are known before a sweep."""
+        for n in self._numbers_before(sweep):
+            row.numbers[n] = self._number(n, row)
+
+    def _numbers_before(self, sweep: int) -> list[int]:
+        """The numbers of a row that are known before a sweep, and not before the one before."""
+        return [
+            n
+            for n, i in enumerate(self.rows.body)
+            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce)
+        ]
 
     def _number(self, n: int, row: _Row) -> Value:
         """A scalar that is the same for all elements of a row, as a vector of one."""
@@ -275,8 +350,7 @@ class _Emitter:
 
     def _totals(self, reduction: Scalar) -> int:
         """The number of partial totals of a reduction before these are combined."""
-        pairs = isinstance(self.rows.body[reduction.arguments[0]].what, PairSum)
-        return min(self.lanes, PARTIALS) if _is_ordered(reduction) else max(1, self.lanes >> pairs)
+        return min(self.lanes, PARTIALS) if _is_ordered(reduction) else self._count(reduction.arguments[0], self.lanes)
 
     def _added(self, reduction: Scalar, total: Value, values: Value, at: int) -> Value:
         """Add elements to the partial totals. Element `at` goes to total `at` modulo their number."""
@@ -305,7 +379,7 @@ class _Emitter:
         found = self._compute(self.sweeps.needed[sweep], count, at, row)
 
         def value(n: int) -> Value:
-            return found[n] if n in found else self._given(n, count, at, row)
+            return found[n] if n in found else self._given(n, self._count(n, count), at, row)
 
         if sweep == len(self.sweeps.needed) - 1:
             write = self.rows.write
@@ -314,7 +388,7 @@ class _Emitter:
         return [value(n) for n in wanted]
 
     def _compute(self, needed: Sequence[int], count: int, at: Value | int, row: _Row) -> dict[int, Value]:
-        """Compute the `needed` scalars; return their values and the values of their arguments."""
+        """Compute the `needed` scalars; return their values and those of the wide ones among their arguments."""
         body = self.rows.body
         reads = zip(self.rows.reads, row.sources, strict=True)
         here = [read.moved(self.f, source, self.along, at) for read, source in reads]
@@ -322,15 +396,25 @@ class _Emitter:
         for n in needed:
             if isinstance(at, int) and (n, at) in row.values:
                 continue
+            arguments: dict[int, Value] = {}
             for k in body[n].arguments:
-                if k not in found:
-                    found[k] = self._given(k, count, at, row)
-            found[n] = self.elements.value(body[n], body, found, count, self.along, here)
+                if k not in found and self.sweeps.wide[k]:
+                    found[k] = self._given(k, self._count(k, count), at, row)
+                # Numbers beside as many elements as the scalar has.
+                arguments[k] = found[k] if k in found else self._given(k, self._count(n, count), at, row)
+            if isinstance(body[n].what, Rebased) and not row.rebased:
+                found[n] = arguments[body[n].arguments[0]]
+            else:
+                found[n] = self.elements.value(body[n], body, arguments, self._count(n, count), self.along, here)
             self._keep(n, found[n], at, row)
         return found
 
+    def _count(self, n: int, count: int) -> int:
+        """How many numbers scalar n has for a number of elements."""
+        return max(1, count // 2) if self.rows.halved[n] else count
+
     def _given(self, n: int, count: int, at: Value | int, row: _Row) -> Value:
-        """A scalar from earlier: a constant, a number of the row for every element, or a kept value."""
+        """`count` numbers from earlier: of a constant, of a number of the row, or kept values."""
         f, i = self.f, self.rows.body[n]
         if isinstance(i.what, Number):
             return splat(vector(count, i.type), i.what.number)
@@ -356,5 +440,5 @@ class _Emitter:
         return at * size if isinstance(at, int) else self.f.mul(at, size)
 
     def _size(self, n: int) -> int:
-        """Bytes of a kept element."""
-        return max(8, WIDTHS[self.rows.body[n].type]) // 8
+        """Bytes of what is kept for an element."""
+        return self.rows.size(n)

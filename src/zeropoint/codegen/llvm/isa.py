@@ -38,6 +38,8 @@ class InstructionSet:
     """(a * b + 2^14) >> 15 of i16."""
     multiply_add: str | None
     """Products of adjacent i16, added in pairs to i32."""
+    adds_products: bool = False
+    """Whether one instruction multiplies i16 and adds pairs to an accumulator."""
     look_up: str | None = None
     """Table lookup in each lane: an index's low four bits select a byte of the table, or 0 if its bit 7 is set."""
     shift_left: str | None = None
@@ -199,7 +201,7 @@ def _x86(
     shorts, bytes_, high, add, look_up, left = _X86_NAMES[width]
     return InstructionSet(
         name, _TRIPLE_X86, cpu, features, width, 32 if "avx512" in name else 16, True, dot(32 * width), shorts, bytes_,
-        high, add, look_up, left, weight_limit=limit, narrower=narrower,
+        high, add, features == _WHOLE, look_up, left, weight_limit=limit, narrower=narrower,
     )  # fmt: skip
 
 
