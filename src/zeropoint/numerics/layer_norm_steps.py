@@ -70,7 +70,7 @@ class RowWords(Protocol[W]):
 
 
 @dataclass(frozen=True)
-class RowSteps(Generic[W]):
+class NormalizationSteps(Generic[W]):
     """mu, l, rho and G of a row, i64, and the normalized values t, i32."""
 
     mean: W
@@ -80,7 +80,7 @@ class RowSteps(Generic[W]):
     normalized: W
 
 
-def row_steps(run: RowWords[W], norm: LayerNorm, q: W) -> RowSteps[W]:
+def row_steps(run: RowWords[W], norm: LayerNorm, q: W) -> NormalizationSteps[W]:
     """`LayerNorm.normalized` of rows of i32.
 
     Squares are summed in two parts of 15 bits, in i32, which takes fewer instructions than i64. The factor is i32 until
@@ -105,7 +105,7 @@ def row_steps(run: RowWords[W], norm: LayerNorm, q: W) -> RowSteps[W]:
     c = run.subtract(run.multiply(run.subtract(q, run.every(mean)), run.every(unit)), run.every(rho))
     product = run.multiply(run.wide(c), run.wide(run.every(factor)))
     t = run.shifted(run.add(run.word(run.shifted(product, 32)), 1 << 8), 9)
-    return RowSteps(mean, left, rho, factor, t)
+    return NormalizationSteps(mean, left, rho, factor, t)
 
 
 def _reciprocal_root(run: RowWords[W], m: W) -> W:

@@ -6,25 +6,20 @@ element by element.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from zeropoint.codegen.kernels.elements import (
-    EveryOther,
     Gather,
-    Interleaved,
     Interpolate,
     LookUp,
     Number,
-    PairProduct,
-    PairSum,
-    Raised,
     Read,
-    Rebased,
-    Saturated,
     Scalar,
     Scalars,
     Total,
+    What,
     apply,
 )
 from zeropoint.codegen.kernels.half_precision import stored, widened
@@ -35,7 +30,16 @@ from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.kernels.table import indices_of, looked_up, parts_of
-from zeropoint.codegen.kernels.words import raised, saturated
+from zeropoint.codegen.kernels.word_scalars import (
+    EveryOther,
+    Interleaved,
+    PairProduct,
+    PairSum,
+    Raised,
+    Rebased,
+    Saturated,
+)
+from zeropoint.codegen.kernels.words import raised, rebased, saturated
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, element, i64, lanes, splat, vector
@@ -155,15 +159,13 @@ class Elements:
             return self._of_table(what, values[i.arguments[0]], sources)
         if isinstance(what, Gather):
             return self._gathered(what, count, along, sources)
-        if isinstance(what, Interleaved):
-            return interleaved(self.f, self.isa, count, *(values[n] for n in i.arguments))
         if i.name == "plus_product":
             return plus_product(self.f, self.isa, *(values[n] for n in i.arguments))
         if isinstance(what, Quantize) and len(i.arguments) == 1:
             return stored_by(self.f, self.isa, what, i.type, values[i.arguments[0]])
         if isinstance(what, Dequantize) and isinstance(body[i.arguments[0]].what, Read):
             return self._dequantized(i.type, what, body[i.arguments[0]], count, along, sources)
-        return self._applied(i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
+        return self._applied(i, count, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def looked_up(self, i: Scalar, index: Value, tables: list[Value]) -> Value:
         """The entry of a table, which is one of the first operands."""
@@ -236,20 +238,10 @@ class Elements:
         """Convert stored i8 to 8-bit activations (with the instruction set's offset), or back."""
         return self.f.binary("xor", value, -128) if self.isa.offset else value
 
-    def _applied(self, i: Scalar, operands: list[Scalar], values: list[Value]) -> Value:
+    def _applied(self, i: Scalar, count: int, operands: list[Scalar], values: list[Value]) -> Value:
         """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
-        if isinstance(i.what, PairSum):
-            return pair_sum(self.f, self.isa, i.what, values[0])
-        if isinstance(i.what, EveryOther):
-            return every_other(self.f, values[0], i.what.first)
-        if isinstance(i.what, PairProduct):
-            return pair_product(self.f, self.isa, *values)
-        if isinstance(i.what, Rebased):
-            return self.f.binary("sub", self.f.binary("mul", values[0], values[1]), values[2])
-        if isinstance(i.what, Saturated):
-            return saturated(self.f, self.isa, values[0])
-        if isinstance(i.what, Raised):
-            return raised(self.f, self.isa, *values)
+        if type(i.what) in _WORDS:
+            return _WORDS[type(i.what)](self.f, self.isa, i.what, count, values)
         isa = self.isa.of_bytes(lanes(values[0].type)) if isinstance(i.what, CommonScaleSum) else None
         if isa is None or {i.type, *(operand.type for operand in operands)} != {"i8"}:
             return apply(self.f, i, operands, values)
@@ -304,3 +296,17 @@ class Elements:
 def _of_bytes(look_up: Scalar, body: Scalars) -> bool:
     """Whether a table has i8 entries and an i8 index."""
     return look_up.type == "i8" and body[look_up.arguments[0]].type == "i8"
+
+
+WordStep = Callable[[Function, InstructionSet, Any, int, list[Value]], Value]
+"""The value of a scalar for a number of elements, from those of its arguments."""
+
+_WORDS: dict[type[What], WordStep] = {
+    EveryOther: lambda f, isa, by, count, values: every_other(f, values[0], by.first),
+    Interleaved: lambda f, isa, by, count, values: interleaved(f, isa, count, *values),
+    PairProduct: lambda f, isa, by, count, values: pair_product(f, isa, *values),
+    PairSum: lambda f, isa, by, count, values: pair_sum(f, isa, by, values[0]),
+    Raised: lambda f, isa, by, count, values: raised(f, isa, *values),
+    Rebased: lambda f, isa, by, count, values: rebased(f, *values),
+    Saturated: lambda f, isa, by, count, values: saturated(f, isa, values[0]),
+}

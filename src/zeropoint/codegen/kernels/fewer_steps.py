@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zeropoint.codegen.kernels import high_products, normalized, pair_sums
-from zeropoint.codegen.kernels.elements import Elementwise, Number, Raised, Saturated, Scalar, Scalars
+from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars
 from zeropoint.codegen.kernels.high_products import needed, with_high_products
 from zeropoint.codegen.kernels.pair_sums import with_pair_sums
+from zeropoint.codegen.kernels.word_scalars import Raised, Saturated
 from zeropoint.codegen.llvm.isa import InstructionSet
 
 _ADD = Elementwise("add")
@@ -34,7 +35,7 @@ def in_fewer_steps(
     with numbers ahead of the rows.
     """
     body, wide = _without_idle(body, wide)
-    words = words and normalized.has_form(isa)
+    words = words and normalized.has_form(isa, length)
     body, wide = normalized.with_words(body, wide, length, isa) if words else (body, wide)
     body = _with_forms(body, wide, raises=isa.shift_left is not None)
     body = with_high_products(body) if high_products.has_form(isa) else body

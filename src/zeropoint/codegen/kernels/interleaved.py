@@ -7,7 +7,8 @@ inside of 128-bit lanes brings them into their order.
 
 from __future__ import annotations
 
-from zeropoint.codegen.kernels.elements import EveryOther, Interleaved, PairProduct, PairSum, Reduce, Scalars
+from zeropoint.codegen.kernels.elements import Reduce, Scalars
+from zeropoint.codegen.kernels.word_scalars import EveryOther, Interleaved, PairProduct, PairSum
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, element, lanes, vector
@@ -53,12 +54,12 @@ def interleaved(f: Function, isa: InstructionSet, count: int, even: Value, odd: 
     width = lanes(even.type)
     if width > isa.width:
         halves = range(width // 2), range(width // 2, width)
-        parts = ((f.shuffle(v, None, by) for v in (even, odd)) for by in halves)
+        parts = [(f.shuffle(even, None, by), f.shuffle(odd, None, by)) for by in halves]
         return f.concatenated([interleaved(f, isa, count // 2, *part) for part in parts])
     packing = isa.of_bytes(4 * width)
-    if packing is None or packing.pack_shorts is None:
-        words = [f.cast("trunc", f.clamp(v, -(1 << 15), (1 << 15) - 1), vector(width, "i16")) for v in (even, odd)]
-        return f.shuffle(*words, [n // 2 + n % 2 * width for n in range(count)])
-    packed = packing.shorts(f, even, odd)
-    # A lane has four elements of each.
-    return f.shuffle(packed, None, [8 * lane + n // 2 + n % 2 * 4 for lane in range(packing.lanes) for n in range(8)])
+    if packing is not None and packing.pack_shorts is not None:
+        # A lane has four elements of each.
+        order = [8 * lane + n // 2 + n % 2 * 4 for lane in range(packing.lanes) for n in range(8)]
+        return f.shuffle(packing.shorts(f, even, odd), None, order)
+    words = [f.cast("trunc", f.clamp(v, -(1 << 15), (1 << 15) - 1), vector(width, "i16")) for v in (even, odd)]
+    return f.shuffle(words[0], words[1], [n // 2 + n % 2 * width for n in range(count)])

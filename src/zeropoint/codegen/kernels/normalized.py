@@ -22,23 +22,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zeropoint.codegen.kernels.elements import (
-    Elementwise,
-    EveryOther,
-    Interleaved,
-    Number,
-    PairProduct,
-    Rebased,
-    Scalar,
-    Scalars,
-    What,
-)
+from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars, What
 from zeropoint.codegen.kernels.row_steps import NormalizedRow, normalized_rows
+from zeropoint.codegen.kernels.word_scalars import EveryOther, Interleaved, PairProduct, Rebased
 from zeropoint.codegen.llvm.isa import InstructionSet
 
 WORD = 16
 MORE = 4
 """The greatest e."""
+LEAST = 8
+"""The least vectors of i32 that a row has in this form."""
 MOST_LEFT = 41 - WORD
 """The greatest l with which the sum is shifted to the right."""
 BOUNDS = {"i16": (-(1 << 15), (1 << 15) - 1), "i8": (-(1 << 7), (1 << 7) - 1)}
@@ -47,9 +40,9 @@ BETWEEN = ("add", "subtract", "multiply", "shift_right_arithmetic", "maximum", "
 """Ops between normalized values and result that have this form."""
 
 
-def has_form(isa: InstructionSet) -> bool:
-    """Whether an instruction multiplies i16 and adds pairs."""
-    return isa.multiply_add is not None
+def has_form(isa: InstructionSet, length: int) -> bool:
+    """Whether an instruction multiplies i16 and adds pairs, and a row is long enough for more numbers to pay off."""
+    return isa.multiply_add is not None and length >= LEAST * isa.width
 
 
 def with_words(body: Scalars, wide: Sequence[bool], length: int, isa: InstructionSet) -> tuple[Scalars, Sequence[bool]]:
@@ -99,10 +92,10 @@ class _Made:
     was_wide: Sequence[bool]
     between: set[int]
     adds: bool
-    body: list[Scalar] = field(default_factory=list)
-    wide: list[bool] = field(default_factory=list)
-    numbers: dict[int, int] = field(default_factory=dict)
-    pairs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    body: list[Scalar] = field(default_factory=list[Scalar])
+    wide: list[bool] = field(default_factory=list[bool])
+    numbers: dict[int, int] = field(default_factory=dict[int, int])
+    pairs: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
 
     def whole(self, row: NormalizedRow) -> tuple[Scalars, Sequence[bool]]:
         """The new body, and which of its scalars are wide."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.elements import Elementwise, Number, Reduce, Scalar, Scalars
 from zeropoint.numerics.layer_norm import MOST_TERMS, LayerNorm
-from zeropoint.numerics.layer_norm_steps import RowSteps, row_steps
+from zeropoint.numerics.layer_norm_steps import NormalizationSteps, row_steps
 
 
 class _NotFoundError(Exception):
@@ -18,13 +18,13 @@ class _NotFoundError(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundScalar:
     """A scalar of a body, by its number."""
 
     number: int
 
 
-Operand = Found | int
+Operand = FoundScalar | int
 
 
 class _Steps:
@@ -34,58 +34,60 @@ class _Steps:
         self._body = body
         self._numbers = {i: n for n, i in enumerate(body)}
 
-    def _find(self, i: Scalar) -> Found:
+    def _find(self, i: Scalar) -> FoundScalar:
         if i not in self._numbers:
             raise _NotFoundError
-        return Found(self._numbers[i])
+        return FoundScalar(self._numbers[i])
 
-    def _op(self, name: str, *operands: Operand) -> Found:
-        type_ = next(self._body[each.number].type for each in operands if isinstance(each, Found))
-        found = [each if isinstance(each, Found) else self._find(Scalar(Number(each), type_)) for each in operands]
+    def _op(self, name: str, *operands: Operand) -> FoundScalar:
+        type_ = next(self._body[each.number].type for each in operands if isinstance(each, FoundScalar))
+        found = [
+            each if isinstance(each, FoundScalar) else self._find(Scalar(Number(each), type_)) for each in operands
+        ]
         return self._find(Scalar(Elementwise(name), type_, tuple(each.number for each in found)))
 
-    def _converted(self, value: Found, type_: str) -> Found:
+    def _converted(self, value: FoundScalar, type_: str) -> FoundScalar:
         if self._body[value.number].type == type_:
             return value
         return self._find(Scalar(Elementwise("convert"), type_, (value.number,)))
 
-    def total(self, values: Found) -> Found:
+    def total(self, values: FoundScalar) -> FoundScalar:
         return self._find(Scalar(Reduce("add", 0), "i32", (values.number,)))
 
-    def wide(self, value: Found) -> Found:
+    def wide(self, value: FoundScalar) -> FoundScalar:
         return self._converted(value, "i64")
 
-    def word(self, value: Found) -> Found:
+    def word(self, value: FoundScalar) -> FoundScalar:
         return self._converted(value, "i32")
 
-    def every(self, number: Found) -> Found:
+    def every(self, number: FoundScalar) -> FoundScalar:
         return self.word(number)
 
-    def add(self, left: Operand, right: Operand) -> Found:
+    def add(self, left: Operand, right: Operand) -> FoundScalar:
         return self._op("add", left, right)
 
-    def subtract(self, left: Operand, right: Operand) -> Found:
+    def subtract(self, left: Operand, right: Operand) -> FoundScalar:
         return self._op("subtract", left, right)
 
-    def multiply(self, left: Operand, right: Operand) -> Found:
+    def multiply(self, left: Operand, right: Operand) -> FoundScalar:
         return self._op("multiply", left, right)
 
-    def divide(self, left: Operand, right: Operand) -> Found:
+    def divide(self, left: Operand, right: Operand) -> FoundScalar:
         return self._op("divide", left, right)
 
-    def maximum(self, left: Operand, right: Operand) -> Found:
+    def maximum(self, left: Operand, right: Operand) -> FoundScalar:
         return self._op("maximum", left, right)
 
-    def both(self, left: Found, right: Operand) -> Found:
+    def both(self, left: FoundScalar, right: Operand) -> FoundScalar:
         return self._op("and", left, right)
 
-    def shifted(self, value: Found, amount: Operand) -> Found:
+    def shifted(self, value: FoundScalar, amount: Operand) -> FoundScalar:
         return value if amount == 0 else self._op("shift_right_arithmetic", value, amount)
 
-    def raised(self, value: Operand, amount: Found) -> Found:
+    def raised(self, value: Operand, amount: FoundScalar) -> FoundScalar:
         return self._op("shift_left", value, amount)
 
-    def leading_zeros(self, value: Found) -> Found:
+    def leading_zeros(self, value: FoundScalar) -> FoundScalar:
         return self._op("count_leading_zeros", value)
 
 
@@ -95,7 +97,7 @@ class NormalizedRow:
 
     integers: int
     norm: LayerNorm
-    steps: RowSteps[Found]
+    steps: NormalizationSteps[FoundScalar]
 
 
 def normalized_rows(body: Scalars, length: int) -> Iterator[NormalizedRow]:
@@ -110,7 +112,7 @@ def normalized_rows(body: Scalars, length: int) -> Iterator[NormalizedRow]:
             if body[q].name != "convert" or not _is_narrow(body[body[q].arguments[0]]):
                 continue
             try:
-                yield NormalizedRow(q, norm, row_steps(steps, norm, Found(q)))
+                yield NormalizedRow(q, norm, row_steps(steps, norm, FoundScalar(q)))
             except _NotFoundError:
                 continue
 
