@@ -14,8 +14,10 @@ from codegen.exactness import HERE, assert_native_is_exact
 from zeropoint.codegen.kernels.arithmetic import Expressed, Integers
 from zeropoint.codegen.kernels.batched import Batched
 from zeropoint.codegen.kernels.contraction import Contraction
-from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.machine import assembly
 from zeropoint.codegen.lowering import steps_of
+from zeropoint.codegen.modules import kernels_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvertOp, DotDimensions, DotGeneralOp, UniformDequantizeOp
@@ -72,6 +74,16 @@ def test_weights_of_16_bits(isa: InstructionSet) -> None:
     program = product(7, 50, 20, BYTES, weight_bits=16)
     x = np.random.default_rng(0).integers(-(1 << 13), 1 << 13, (7, 50)).astype(np.int16)
     assert_native_is_exact(program, [{"x0": x}], isa, guarded=True)
+
+
+@pytest.mark.parametrize("name", ["avx512-vnni", "avx-vnni"])
+def test_products_of_words_are_added_by_the_instruction_that_multiplies(name: str) -> None:
+    """LLVM takes VPDPWSSD apart into two instructions if it believes that a chain of sums gets shorter."""
+    isa = INSTRUCTION_SETS[name]
+    texts = kernels_of(steps_of(product(14, 64, 64, ENDINGS["i8 by fixed32"]), isa)).texts.values()
+    code = "".join(assembly(text, isa) for text in texts)
+    assert "vpdpwssd" in code
+    assert "vpmaddwd" not in code
 
 
 BATCHED = {

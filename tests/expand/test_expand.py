@@ -229,3 +229,33 @@ def test_padding_that_removes_the_whole_operand_leaves_the_value_alone(low: list
     assert "pad" not in names(expanded)
     steps = steps_of(expanded, INSTRUCTION_SETS["avx2"]).steps
     assert not any("add" in step.name for step in steps)
+
+
+@pytest.mark.parametrize(("element", "converts"), [("i8", False), ("i16", False), ("i8", True)])
+def test_a_product_over_a_dimension_inside_transposes_its_operand(element: str, *, converts: bool) -> None:
+    wide = "i16" if converts else element
+    lines = f"%w = stablehlo.convert %x : (tensor<2x19x5x{element}>) -> tensor<2x19x5x{wide}>" if converts else ""
+    made = agree(f"""
+      func.func @main(%x: tensor<2x19x5x{element}>) -> tensor<2x5x4xi32> {{
+        {lines}
+        %m = stablehlo.constant dense<{np.arange(-38, 38).reshape(19, 4).tolist()}> : tensor<19x4x{wide}>
+        %y = stablehlo.dot_general {"%w" if converts else "%x"}, %m, contracting_dims = [1] x [0]
+          : (tensor<2x19x5x{wide}>, tensor<19x4x{wide}>) -> tensor<2x5x4xi32>
+        return %y : tensor<2x5x4xi32>
+      }}
+    """)
+    assert {"transpose", "dot_general"} <= names(made)
+
+
+def test_products_of_floats_and_of_two_computed_operands_stay() -> None:
+    for element, second in (("f32", "%m = stablehlo.constant dense<0.5> : tensor<6x4xf32>"), ("i8", "")):
+        operand = "" if second else ", %m: tensor<6x4xi8>"
+        made = agree(f"""
+          func.func @main(%x: tensor<6x5x{element}>{operand}) -> tensor<5x4x{"f32" if second else "i32"}> {{
+            {second}
+            %y = stablehlo.dot_general %x, %m, contracting_dims = [0] x [0]
+              : (tensor<6x5x{element}>, tensor<6x4x{element}>) -> tensor<5x4x{"f32" if second else "i32"}>
+            return %y : tensor<5x4x{"f32" if second else "i32"}>
+          }}
+        """)
+        assert "transpose" not in names(made)

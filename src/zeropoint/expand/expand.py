@@ -4,6 +4,7 @@
 %y = "stablehlo.all_reduce"(%x) ...                       in one process: %x
 %y = "stablehlo.batch_norm_inference"(%x, ...) ...        subtract, divide, multiply, add
 %y = stablehlo.convert %four_bits : tensor<..xi4>         a constant of bytes
+%y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] ...       transpose, then contract the last dimension
 %y = stablehlo.pad %x, %computed ...                      pad with zeros, then select
 %y = stablehlo.pad %x, %v, low = [-9] ...                 %v alone, if nothing of %x is left
 %y = "stablehlo.reduce_window"(%x, %v) ...               convert and pad, then windows without padding
@@ -28,6 +29,7 @@ from zeropoint.expand.mapping import mapped
 from zeropoint.expand.narrow_constants import converted, is_narrow
 from zeropoint.expand.padding import is_padding_expanded, pad
 from zeropoint.expand.pooling_gradient import select_and_scatter
+from zeropoint.expand.products import has_terms_apart, with_adjacent_terms
 from zeropoint.expand.reductions import is_converting, reduction, window
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.program import Program
@@ -45,6 +47,7 @@ EXPANSIONS: Mapping[type[Operation], Expansion] = {
     hlo.CollectivePermuteOp: permuted,
     hlo.CollectiveReduceOp: alone,
     hlo.ConvertOp: converted,
+    hlo.DotGeneralOp: with_adjacent_terms,
     hlo.MapOp: mapped,
     hlo.PadOp: pad,
     hlo.PartitionIdOp: first_id,
@@ -59,6 +62,7 @@ EXPANSIONS: Mapping[type[Operation], Expansion] = {
 NO_RULES: Mapping[type[Operation], Expansion] = {}
 APPLIES: Mapping[type[Operation], Callable[[Any], bool]] = {
     hlo.ConvertOp: is_narrow,
+    hlo.DotGeneralOp: has_terms_apart,
     hlo.PadOp: is_padding_expanded,
     hlo.ReduceOp: is_converting,
 }

@@ -31,7 +31,8 @@ from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
-from zeropoint.numerics.layer_norm import LINE, NEWTON_STEPS, ChannelMaps, LayerNorm
+from zeropoint.numerics.layer_norm import ChannelMaps, LayerNorm
+from zeropoint.numerics.layer_norm_steps import row_steps
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,26 @@ class _Form:
     epsilon: float
     gamma: Array
     beta: Array
+
+
+@dataclass(frozen=True)
+class _Rows(Words):
+    """Emits the ops of rows along a dimension of `values`."""
+
+    values: SSAValue
+    axis: int
+
+    def total(self, values: SSAValue) -> SSAValue:
+        return self.reduced(hlo.AddOp, values, self.axis)
+
+    def wide(self, value: SSAValue) -> SSAValue:
+        return self.converted(value, i64)
+
+    def word(self, value: SSAValue) -> SSAValue:
+        return self.converted(value, i32)
+
+    def every(self, number: SSAValue) -> SSAValue:
+        return self.along(self.word(number), self.values, self.axis)
 
 
 def layer_norm(kernel: MaterializedKernel) -> SSAValue:
@@ -58,53 +79,13 @@ def layer_norm(kernel: MaterializedKernel) -> SSAValue:
         affine = ChannelMaps.of(form.gamma, form.beta, norm.fraction, wanted.scale, wanted.zero_point, *bounds)
     except ValueError as error:
         return encased(kernel, str(error))
-    run = Words(kernel)
-    t = _normalized(run, norm, run.stored(source), form.axis)
+    q = Words(kernel).stored(source)
+    run = _Rows(kernel, q, form.axis)
+    t = row_steps(run, norm, q).normalized
     product = run.multiply(t, run.channels(affine.factor, t, form.axis))
     total = run.add(product, run.channels(affine.bias, t, form.axis))
     shifted = run.shifted(total, run.channels(affine.shift, t, form.axis))
     return run.quantized(run.clamped(shifted, affine.low, affine.high))
-
-
-def _normalized(run: Words, norm: LayerNorm, q: SSAValue, axis: int) -> SSAValue:
-    """The ops of `LayerNorm.normalized`, with the same results.
-
-    Squares are summed in two parts of 15 bits, in i32, which takes fewer instructions than i64. The factor is i32 until
-    it is multiplied, so that native code can use a product of 32-bit numbers.
-    """
-    n = norm.terms
-    total = run.converted(run.reduced(hlo.AddOp, q, axis), i64)
-    square = run.multiply(q, q)
-    high = run.converted(run.reduced(hlo.AddOp, run.shifted(square, 15), axis), i64)
-    low = run.converted(run.reduced(hlo.AddOp, run.masked(square, 15), axis), i64)
-    squares = run.add(run.multiply(high, 1 << 15), low)
-    spread = run.subtract(run.multiply(squares, n), run.multiply(total, total))
-    v = run.maximum(run.add(spread, norm.epsilon) if norm.epsilon else spread, n)
-    z = run.both(run.leading_zeros(v), ~1)
-    m = run.shifted(run.raised(v, run.subtract(z, 2)), 30)
-    factor = run.shifted(run.multiply(_reciprocal_root(run, m), n), norm.log + 1)
-    left = run.add(run.shifted(z, 1), norm.log - norm.reach - 2)
-    mean = run.subtract(run.divide(run.add(total, n * (1 << 15) + n // 2), n), 1 << 15)
-    rest = run.subtract(total, run.multiply(mean, n))
-    rho = run.divide(run.raised(rest, left), n)
-
-    def every(number: SSAValue) -> SSAValue:
-        return run.along(run.converted(number, i32), q, axis)
-
-    unit = run.raised(1, left)
-    c = run.subtract(run.multiply(run.subtract(q, every(mean)), every(unit)), every(rho))
-    product = run.multiply(run.converted(c, i64), run.converted(every(factor), i64))
-    return run.rounded(run.converted(run.shifted(product, 32), i32), 9)
-
-
-def _reciprocal_root(run: Words, m: SSAValue) -> SSAValue:
-    """The ops of `numerics.layer_norm.reciprocal_root`."""
-    y = run.subtract(LINE[0], run.shifted(run.multiply(m, LINE[1]), 15))
-    for _ in range(NEWTON_STEPS):
-        square = run.shifted(run.multiply(y, y), 30)
-        rest = run.subtract(3 << 30, run.shifted(run.multiply(m, square), 30))
-        y = run.shifted(run.multiply(y, rest), 31)
-    return y
 
 
 def _form(kernel: MaterializedKernel) -> _Form | None:

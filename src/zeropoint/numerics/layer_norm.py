@@ -85,6 +85,12 @@ class LayerNorm:
         """F: fraction bits of normalized values."""
         return 17 - self.reach
 
+    @property
+    def most_left(self) -> int:
+        """The greatest l, that of the least V."""
+        z = (64 - max(self.epsilon, self.terms).bit_length()) & ~1
+        return (z >> 1) + self.log - self.reach - 2
+
     def normalized(self, q: IntArray, axis: int = -1) -> IntArray:
         """(q - mean) / sqrt(variance + epsilon) along an axis, with `fraction` fraction bits. `q` is i64."""
         n = self.terms

@@ -6,31 +6,40 @@ loaded element by element.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from zeropoint.codegen.kernels.elements import (
     Gather,
     Interpolate,
     LookUp,
     Number,
-    PairSum,
-    Raised,
     Read,
-    Saturated,
     Scalar,
     Scalars,
     Total,
+    What,
     apply,
 )
 from zeropoint.codegen.kernels.half_precision import stored, widened
+from zeropoint.codegen.kernels.interleaved import every_other, interleaved, pair_product
 from zeropoint.codegen.kernels.interpolation import interpolated
 from zeropoint.codegen.kernels.pair_sums import pair_sum
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, stored_by
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.kernels.table import indices_of, looked_up, parts_of
-from zeropoint.codegen.kernels.words import raised, saturated
+from zeropoint.codegen.kernels.word_scalars import (
+    EveryOther,
+    Interleaved,
+    PairProduct,
+    PairSum,
+    Raised,
+    Rebased,
+    Saturated,
+)
+from zeropoint.codegen.kernels.words import raised, rebased, saturated
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import WIDTHS, Value, element, i64, lanes, splat, vector
@@ -156,7 +165,7 @@ class Elements:
             return stored_by(self.f, self.isa, what, i.type, values[i.arguments[0]])
         if isinstance(what, Dequantize) and isinstance(body[i.arguments[0]].what, Read):
             return self._dequantized(i.type, what, body[i.arguments[0]], count, along, sources)
-        return self._applied(i, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
+        return self._applied(i, count, [body[n] for n in i.arguments], [values[n] for n in i.arguments])
 
     def looked_up(self, i: Scalar, index: Value, tables: list[Value]) -> Value:
         """The entry of a table. Tables are the first operands."""
@@ -229,14 +238,10 @@ class Elements:
         """Convert storage integers (i8) to 8-bit activations, which have the offset of the instruction set, or back."""
         return self.f.binary("xor", value, -128) if self.isa.offset else value
 
-    def _applied(self, i: Scalar, operands: list[Scalar], values: list[Value]) -> Value:
-        """Apply a scalar to values. Weighted sums of whole vectors of i8 use a form for the instruction set."""
-        if isinstance(i.what, PairSum):
-            return pair_sum(self.f, self.isa, i.what, values[0])
-        if isinstance(i.what, Saturated):
-            return saturated(self.f, self.isa, values[0])
-        if isinstance(i.what, Raised):
-            return raised(self.f, self.isa, *values)
+    def _applied(self, i: Scalar, count: int, operands: list[Scalar], values: list[Value]) -> Value:
+        """Apply a scalar to values; weighted sums of whole vectors of i8 use the instruction set's form."""
+        if type(i.what) in _WORDS:
+            return _WORDS[type(i.what)](self.f, self.isa, i.what, count, values)
         isa = self.isa.of_bytes(lanes(values[0].type)) if isinstance(i.what, CommonScaleSum) else None
         if isa is None or {i.type, *(operand.type for operand in operands)} != {"i8"}:
             return apply(self.f, i, operands, values)
@@ -291,3 +296,17 @@ class Elements:
 def _of_bytes(look_up: Scalar, body: Scalars) -> bool:
     """Whether a table has i8 entries and an i8 index."""
     return look_up.type == "i8" and body[look_up.arguments[0]].type == "i8"
+
+
+WordStep = Callable[[Function, InstructionSet, Any, int, list[Value]], Value]
+"""The value of a scalar for a number of elements, from those of its arguments."""
+
+_WORDS: dict[type[What], WordStep] = {
+    EveryOther: lambda f, isa, by, count, values: every_other(f, values[0], by.first),
+    Interleaved: lambda f, isa, by, count, values: interleaved(f, isa, count, *values),
+    PairProduct: lambda f, isa, by, count, values: pair_product(f, isa, *values),
+    PairSum: lambda f, isa, by, count, values: pair_sum(f, isa, by, values[0]),
+    Raised: lambda f, isa, by, count, values: raised(f, isa, *values),
+    Rebased: lambda f, isa, by, count, values: rebased(f, *values),
+    Saturated: lambda f, isa, by, count, values: saturated(f, isa, values[0]),
+}

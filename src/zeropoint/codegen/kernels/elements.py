@@ -21,6 +21,15 @@ from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import converted
+from zeropoint.codegen.kernels.word_scalars import (
+    EveryOther,
+    Interleaved,
+    PairProduct,
+    PairSum,
+    Raised,
+    Rebased,
+    Saturated,
+)
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import FLOATS, WIDTHS, Value, constant, element, lanes, like, splat, vector
 from zeropoint.numerics import CommonScaleSum, RequantizeBehaviour
@@ -66,26 +75,6 @@ class Reduce:
 
     op: str
     start: float
-
-
-@dataclass(frozen=True)
-class PairSum:
-    """Sums of pairs of adjacent i16 ("sum") or of their squares ("all", or "high" without the lowest bits).
-
-    See `pair_sums.py`.
-    """
-
-    part: str
-
-
-@dataclass(frozen=True)
-class Saturated:
-    """An i32 as the nearest i16 (`words.py`)."""
-
-
-@dataclass(frozen=True)
-class Raised:
-    """x << s of i32, for s from 0 to 32 (`words.py`)."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +141,9 @@ class Requantize:
 
 
 What = (
-    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | Saturated | Raised | Compare | Narrow | LookUp
-    | Interpolate | Gather | Requantize | Quantize | Dequantize | CommonScaleSum | Division
+    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | EveryOther | PairProduct | Interleaved | Rebased
+    | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize | Quantize | Dequantize
+    | CommonScaleSum | Division
 )  # fmt: skip
 
 

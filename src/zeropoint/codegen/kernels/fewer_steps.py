@@ -15,35 +15,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zeropoint.codegen.kernels import high_products, pair_sums
-from zeropoint.codegen.kernels.elements import Elementwise, Number, Raised, Saturated, Scalar, Scalars
+from zeropoint.codegen.kernels import high_products, normalized, pair_sums
+from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars
 from zeropoint.codegen.kernels.high_products import needed, with_high_products
 from zeropoint.codegen.kernels.pair_sums import with_pair_sums
+from zeropoint.codegen.kernels.word_scalars import Raised, Saturated
 from zeropoint.codegen.llvm.isa import InstructionSet
 
 _ADD = Elementwise("add")
 _WORD = -(1 << 15), (1 << 15) - 1
 
 
-def in_fewer_steps(body: Scalars, wide: Sequence[bool], length: int, isa: InstructionSet) -> Scalars:
+def in_fewer_steps(
+    body: Scalars, wide: Sequence[bool], length: int, isa: InstructionSet, *, words: bool = True
+) -> Scalars:
     """The body of a row of `length` elements with these forms, sums of pairs and upper halves of products.
 
-    `wide` says which scalars differ between the elements of a row.
+    `wide` says which scalars differ between the elements of a row, `words` whether layer normalizations get their form
+    with numbers ahead of the rows.
     """
+    body, wide = _without_idle(body, wide)
+    words = words and normalized.has_form(isa, length)
+    body, wide = normalized.with_words(body, wide, length, isa) if words else (body, wide)
     body = _with_forms(body, wide, raises=isa.shift_left is not None)
     body = with_high_products(body) if high_products.has_form(isa) else body
     return with_pair_sums(body, length) if pair_sums.has_form(isa) else body
+
+
+def _without_idle(body: Scalars, wide: Sequence[bool]) -> tuple[Scalars, Sequence[bool]]:
+    """The body without conversions to the same type, and which of its scalars are wide."""
+    made: list[Scalar] = []
+    numbers: list[int] = []
+    kept: list[bool] = []
+    for n, i in enumerate(body):
+        i = replace(i, arguments=tuple(numbers[k] for k in i.arguments))
+        # The last one is the result, and stays the last one.
+        idle = n < len(body) - 1 and i.name == "convert" and _is_idle(i, made[i.arguments[0]])
+        numbers.append(i.arguments[0] if idle else len(made))
+        if not idle:
+            made.append(i)
+            kept.append(wide[n])
+    return tuple(made), kept
 
 
 def _with_forms(body: Scalars, wide: Sequence[bool], *, raises: bool) -> Scalars:
     made = _Made(raises)
     for n, i in enumerate(body):
         number = made.difference(n, body, wide) if i.name == "subtract" else None
-        if i.name == "convert":
-            number = made.narrowed(n, body)
-            # The last scalar is the result, so it must stay the last.
-            if number is None and n < len(body) - 1 and _is_idle(i, body[i.arguments[0]]):
-                number = made.numbers[i.arguments[0]]
+        number = made.narrowed(n, body) if i.name == "convert" else number
         made.numbers.append(made.append(made.moved(i)) if number is None else number)
     return needed(tuple(made.body))
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zeropoint.codegen.kernels.elements import Elementwise, Number, PairSum, Reduce, Scalar, Scalars
+from zeropoint.codegen.kernels.elements import Elementwise, Number, Reduce, Scalar, Scalars
 from zeropoint.codegen.kernels.high_products import needed
+from zeropoint.codegen.kernels.word_scalars import PairSum
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector

@@ -11,52 +11,27 @@ element.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
-from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
-from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, is_ordered, started
-from zeropoint.codegen.kernels.elements import (
-    Number,
-    PairSum,
-    Reduce,
-    Requantize,
-    Scalar,
-    Scalars,
-    width_inside,
-)
+from zeropoint.codegen.kernels.access import arranged, merged
 from zeropoint.codegen.kernels.fewer_steps import in_fewer_steps
-from zeropoint.codegen.kernels.sweeps import Sweeps
+from zeropoint.codegen.kernels.grouped_rows import GroupedRows
+from zeropoint.codegen.kernels.pipelined_rows import PipelinedRows
+from zeropoint.codegen.kernels.row_shape import STACK, RowShape
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.text import Function, Module
-from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, lanes, splat, vector
-from zeropoint.numerics.sums import PARTIALS
+from zeropoint.codegen.llvm.text import Module
 
-HELD = 8
-"""The maximum number of vectors (of `lanes` elements) of a fully unrolled row. LLVM allocates their registers."""
-TOGETHER = 2
-"""The number of rows computed at once, which hides the latency of reductions."""
-STACK = 32 << 10
-"""The maximum number of stack bytes of a kernel, because threads of a host program may have small stacks."""
+ENOUGH = 4
+"""The least rows for which numbers are brought into another order ahead of them."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """`sizes` are the sizes of the loops over rows, then the length of a row. Strides have an entry for each.
-
-    The body has the scalars of a nest, and `Reduce` over all elements of the row.
-    """
-
-    sizes: tuple[int, ...]
-    reads: tuple[Access, ...]
-    write: Access
-    body: Scalars
+class Rows(RowShape):
+    """A kernel of rows."""
 
     def tasks(self, isa: InstructionSet) -> int:
-        """The number of rows."""
-        return math.prod(self.sizes[:-1])
+        """One per row."""
+        return self.count
 
     def arranged(self) -> Rows:
         """The same kernel with its loops over rows in the best order and adjacent loops merged."""
@@ -67,295 +42,17 @@ class Rows:
         sizes, (write, *reads) = arranged(accesses, [*merged(self.sizes, accesses, loops), last])
         return Rows(sizes, tuple(reads), write, self.body)
 
-    @cached_property
-    def sweeps(self) -> Sweeps:
-        """The assignment of scalars to sweeps."""
-        return Sweeps(self.sizes, self.reads, self.body)
-
-    def lanes(self, isa: InstructionSet) -> int:
-        """The number of elements computed at once: several registers of the widest type.
-
-        One register would be bound by latency. Requantization has enough instructions to hide that. With values kept
-        for later sweeps, as in layer normalization, half as many elements are computed at once.
-        """
-        wide = [i for n, i in enumerate(self.body) if self.sweeps.wide[n]]
-        widest = max(8, *map(width_inside, wide)) if wide else 8
-        together = isa.registers // (8 if self.sweeps.kept else 4)
-        together = 1 if any(isinstance(i.what, Requantize) for i in wide) else together
-        most = max(1, together * 8 * isa.bytes // widest)
-        if any(_is_ordered(i) for i in self.body):
-            # A vector then has at least one element of each of the 16 parts of the specified schedule.
-            most = max(most, PARTIALS)
-        # No vector is longer than the row.
-        return min(most, 1 << (self.sizes[-1].bit_length() - 1))
-
-    def stack(self) -> int:
-        """An upper bound on the stack bytes of the kernel."""
-        numbers = [*self.sweeps.ahead, *TOGETHER * list(self.sweeps.kept)]
-        return sum(-(-self.sizes[-1] * WIDTHS[self.body[n].type] // 512) * 64 for n in numbers)
-
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
         f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
-        body = in_fewer_steps(self.body, self.sweeps.wide, self.sizes[-1], isa)
-        _Emitter(replace(self, body=body), isa, f).kernel()
+        rows = self._in_fewer_steps(isa)
+        (GroupedRows if rows.is_short or rows.sweeps.kept else PipelinedRows)(rows, isa, f).kernel()
 
+    def _in_fewer_steps(self, isa: InstructionSet) -> Rows:
+        """The same rows in fewer steps; those with numbers ahead of enough rows, if there is room on the stack."""
 
-def _is_ordered(i: Scalar) -> bool:
-    return isinstance(i.what, Reduce) and is_ordered(i.what.op, i.type)
+        def made(*, words: bool) -> Rows:
+            return replace(self, body=in_fewer_steps(self.body, self.sweeps.wide, self.length, isa, words=words))
 
-
-def _of(i: Scalar) -> Reduce:
-    assert isinstance(i.what, Reduce)
-    return i.what
-
-
-class _Row:
-    """The state of a row while it is computed."""
-
-    def __init__(self, sources: list[Value], out: Value, buffers: dict[int, Value]):
-        self.sources, self.out = sources, out
-        self.buffers = buffers
-        """The buffers by scalar: scalars computed ahead of all rows and, for long rows, those of later sweeps."""
-        self.values: dict[tuple[int, int], Value] = {}
-        """The computed values of a short row, by (scalar, index)."""
-        self.numbers: dict[int, Value] = {}
-        """The scalars that are the same for all elements, as vectors of one element."""
-
-
-class _Emitter:
-    """Writes the kernel of rows."""
-
-    def __init__(self, rows: Rows, isa: InstructionSet, f: Function):
-        self.rows, self.f, self.sweeps = rows, f, rows.sweeps
-        *self.sources, self.out, self.begin, self.end = f.arguments
-        self.elements = Elements(f, isa, rows.reads)
-        self.along, self.length, self.lanes = len(rows.sizes) - 1, rows.sizes[-1], rows.lanes(isa)
-        self.vectors = self.length // self.lanes
-        self.pipelined = not self.sweeps.kept
-        self.held = self.vectors <= HELD and not self.pipelined
-
-    def kernel(self) -> None:
-        f = self.f
-        ahead = self._buffers(self.sweeps.ahead)
-        if ahead:
-            self._ahead(_Row(self.sources, self.out, ahead))
-
-        if self.pipelined:
-            self._pipelined(ahead)
-        else:
-            self._together(ahead)
-        f.ret()
-
-    def _row(self, index: Value, buffers: dict[int, Value]) -> _Row:
-        strides = [access.strides for access in (*self.rows.reads, self.rows.write)]
-        *sources, out = row_addresses(self.f, index, self.rows.sizes[:-1], strides, [*self.sources, self.out])
-        return _Row(sources, out, buffers)
-
-    def _together(self, ahead: dict[int, Value]) -> None:
-        """Compute `TOGETHER` rows at once, sweep by sweep."""
-        f = self.f
-        buffers = [{**ahead, **self._buffers(() if self.held else self.sweeps.kept)} for _ in range(TOGETHER)]
-
-        def task(index: Value, together: int) -> None:
-            rows = [self._row(f.add(index, n), buffers[n]) for n in range(together)]
-            for sweep in range(len(self.sweeps.needed)):
-                for row in rows:
-                    self._sweep(sweep, row)
-
-        # An odd last row is computed alone.
-        whole = f.binary("sub", self.end, f.binary("urem", f.binary("sub", self.end, self.begin), i64(TOGETHER)))
-        f.loop(self.begin, whole, TOGETHER, lambda index, _: task(index, TOGETHER))
-        f.loop(whole, self.end, 1, lambda index, _: task(index, 1))
-
-    def _pipelined(self, ahead: dict[int, Value]) -> None:
-        """Compute the other sweeps of the next row, then the last sweep of this row, then the next row's numbers.
-
-        The numbers of a row, such as the root of its variance, take a chain of about 100 scalar instructions. In this
-        order, the processor can overlap the chain with elements that do not depend on it: the last sweep of the row
-        before and the first sweep of the row after.
-        """
-        f, last = self.f, len(self.sweeps.needed) - 1
-        numbers = self.sweeps.numbers_in(self.rows.body, last)
-
-        def reduced(index: Value) -> _Row:
-            row = self._row(index, ahead)
-            for sweep in range(last):
-                self._sweep(sweep, row)
-            for n, i in enumerate(self.rows.body):
-                if isinstance(i.what, Reduce):
-                    row.numbers[n] = f.pinned(row.numbers[n])
-            return row
-
-        def numbered(row: _Row) -> list[Value]:
-            self._compute_numbers(last, row)
-            return [row.numbers[n] for n in numbers]
-
-        def written(index: Value, values: Sequence[Value]) -> None:
-            row = self._row(index, ahead)
-            row.numbers.update(zip(numbers, values, strict=True))
-            self._over_row(last, (), row)
-
-        def both(index: Value, values: list[Value]) -> list[Value]:
-            following = reduced(f.add(index, 1))
-            written(index, values)
-            return numbered(following)
-
-        def rows(begin: Value, _: list[Value]) -> None:
-            end = f.add(self.end, -1)
-            written(end, f.loop(begin, end, 1, both, numbered(reduced(begin))))
-
-        # This loop runs once, or never if there are no rows.
-        f.loop(self.begin, f.minimum(f.add(self.begin, 1), self.end), 1, rows)
-
-    def _buffers(self, scalars: Collection[int]) -> dict[int, Value]:
-        return {n: self.f.scratch(self._size(n) * self.length) for n in sorted(scalars)}
-
-    def _ahead(self, row: _Row) -> None:
-        """Compute the scalars that are the same in all rows."""
-        for n in self.sweeps.numbers_before:
-            row.numbers[n] = self._number(n, row)
-
-        def some(at: Value | int, count: int) -> None:
-            self._compute(self.sweeps.before, count, at, row)
-
-        self.f.loop(0, self.vectors * self.lanes, self.lanes, lambda x, _: some(x, self.lanes))
-        for at, count in self._rest():
-            some(at, count)
-
-    def _rest(self) -> Iterator[tuple[int, int]]:
-        """The pieces of the remainder after whole vectors, as (index, elements). Sizes are powers of two."""
-        at = self.vectors * self.lanes
-        while rest := self.length - at:
-            count = 1 << (rest.bit_length() - 1)
-            yield at, count
-            at += count
-
-    def _sweep(self, sweep: int, row: _Row) -> None:
-        """Compute the numbers of the row that are known now, then all elements, then the reductions."""
-        body = self.rows.body
-        self._compute_numbers(sweep, row)
-        reductions = self.sweeps.reductions(body, sweep)
-        totals = self._over_row(sweep, [body[n] for n in reductions], row)
-        for n, total in zip(reductions, totals, strict=True):
-            row.numbers[n] = self._total(body[n], total)
-
-    def _compute_numbers(self, sweep: int, row: _Row) -> None:
-        """Compute the numbers of a row that are first known before this sweep."""
-        for n, i in enumerate(self.rows.body):
-            if not self.sweeps.wide[n] and self.sweeps.known[n] == sweep and not isinstance(i.what, Reduce):
-                row.numbers[n] = self._number(n, row)
-
-    def _number(self, n: int, row: _Row) -> Value:
-        """A scalar that is the same for all elements of a row, as a vector of one element."""
-        body = self.rows.body
-        return self.elements.value(body[n], body, row.numbers, 1, self.along, row.sources)
-
-    def _over_row(self, sweep: int, reductions: Sequence[Scalar], row: _Row) -> list[Value]:
-        """Compute all elements of a sweep. Returns a vector of partial totals per reduction."""
-        f, end = self.f, self.vectors * self.lanes
-        operands = [i.arguments[0] for i in reductions]
-        neutral = [constant(vector(self._totals(i), i.type), identity(_of(i).op, i.type, i.signed)) for i in reductions]
-
-        def added(totals: Sequence[Value], values: Sequence[Value], at: int) -> list[Value]:
-            together = zip(reductions, totals, values, strict=True)
-            return [self._added(i, total, more, at) for i, total, more in together]
-
-        def some(at: Value | int, count: int) -> list[Value]:
-            return self._elements(sweep, count, at, operands, row)
-
-        totals = neutral
-        if self.held:
-            for at in range(0, end, self.lanes):
-                totals = added(totals, some(at, self.lanes), 0)
-        else:
-            totals = f.loop(0, end, self.lanes, lambda x, c: added(c, some(x, self.lanes), 0), neutral, entered=True)
-        for at, count in self._rest():
-            totals = added(totals, some(at, count), at - end)
-        return totals
-
-    def _totals(self, reduction: Scalar) -> int:
-        """The number of partial totals of a reduction."""
-        pairs = isinstance(self.rows.body[reduction.arguments[0]].what, PairSum)
-        return min(self.lanes, PARTIALS) if _is_ordered(reduction) else max(1, self.lanes >> pairs)
-
-    def _added(self, reduction: Scalar, total: Value, values: Value, at: int) -> Value:
-        """Add elements to the partial totals. Element `at` goes to total `at` modulo their number."""
-        f, count = self.f, lanes(total.type)
-        for start in range(0, lanes(values.type), count):
-            some = min(count, lanes(values.type) - start)
-            part = values if some == lanes(values.type) else f.shuffle(values, None, range(start, start + some))
-            if some < count:
-                # Missing elements are the identity.
-                same = identity(_of(reduction).op, reduction.type, reduction.signed)
-                part = filled_up(f, part, (at + start) % count, count, same)
-            total = self._both(reduction, total, part)
-        return total
-
-    def _both(self, reduction: Scalar, left: Value, right: Value) -> Value:
-        return combined(self.f, _of(reduction).op, reduction, left, right)
-
-    def _total(self, i: Scalar, total: Value) -> Value:
-        """Combine a vector of partial totals and the initial value into one number."""
-        return started(self.f, _of(i).op, i, _of(i).start, folded(self.f, _of(i).op, i, total))
-
-    # The following methods compute `count` elements of a sweep, from index `at` of the row on.
-
-    def _elements(self, sweep: int, count: int, at: Value | int, wanted: Sequence[int], row: _Row) -> list[Value]:
-        """Compute elements, and in the last sweep store them. Returns the values of the `wanted` scalars."""
-        found = self._compute(self.sweeps.needed[sweep], count, at, row)
-
-        def value(n: int) -> Value:
-            return found[n] if n in found else self._given(n, count, at, row)
-
-        if sweep == len(self.sweeps.needed) - 1:
-            write = self.rows.write
-            result = value(len(self.rows.body) - 1)
-            self.elements.store(result, write, self.along, write.moved(self.f, row.out, self.along, at))
-        return [value(n) for n in wanted]
-
-    def _compute(self, needed: Sequence[int], count: int, at: Value | int, row: _Row) -> dict[int, Value]:
-        """Compute the `needed` scalars. Returns their values and those of their arguments."""
-        body = self.rows.body
-        reads = zip(self.rows.reads, row.sources, strict=True)
-        here = [read.moved(self.f, source, self.along, at) for read, source in reads]
-        found: dict[int, Value] = {}
-        for n in needed:
-            if isinstance(at, int) and (n, at) in row.values:
-                continue
-            for k in body[n].arguments:
-                if k not in found:
-                    found[k] = self._given(k, count, at, row)
-            found[n] = self.elements.value(body[n], body, found, count, self.along, here)
-            self._keep(n, found[n], at, row)
-        return found
-
-    def _given(self, n: int, count: int, at: Value | int, row: _Row) -> Value:
-        """A scalar computed before: a constant, a number of the row (broadcast), or a kept value."""
-        f, i = self.f, self.rows.body[n]
-        if isinstance(i.what, Number):
-            return splat(vector(count, i.type), i.what.number)
-        if not self.sweeps.wide[n]:
-            return f.shuffle(row.numbers[n], None, [0] * count)
-        if isinstance(at, int) and (n, at) in row.values:
-            return row.values[n, at]
-        stored = "i8" if i.type == "i1" else i.type
-        value = f.load(vector(count, stored), row.buffers[n], self._offset(n, at))
-        return f.compare("ne", value, 0) if i.type == "i1" else value
-
-    def _keep(self, n: int, value: Value, at: Value | int, row: _Row) -> None:
-        f = self.f
-        if n in row.buffers:
-            if self.rows.body[n].type == "i1":
-                value = f.cast("zext", value, vector(lanes(value.type), "i8"))
-            f.store(value, row.buffers[n], self._offset(n, at))
-        elif self.held and isinstance(at, int):
-            row.values[n, at] = value
-
-    def _offset(self, n: int, at: Value | int) -> Value | int:
-        size = self._size(n)
-        return at * size if isinstance(at, int) else self.f.mul(at, size)
-
-    def _size(self, n: int) -> int:
-        """The number of bytes of a kept element."""
-        return max(8, WIDTHS[self.rows.body[n].type]) // 8
+        found = made(words=self.count >= ENOUGH)
+        return found if found.stack() <= STACK else made(words=False)

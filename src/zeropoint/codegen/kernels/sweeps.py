@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.elements import Gather, Number, Read, Reduce, Scalars
+from zeropoint.codegen.llvm.types import WIDTHS
 
 
 class Sweeps:
@@ -82,20 +83,26 @@ class Sweeps:
     ) -> tuple[list[int], set[int]]:
         """The scalars to compute for the wanted ones, in order, and the scalars of earlier sweeps to keep for them.
 
-        Scalars that are only read are read again instead of kept.
+        Scalars that are only read are read again instead of kept, and what is one step from them is computed again.
         """
         found, kept, waiting = set[int](), set[int](), sorted(wanted)
         while waiting:
             n = waiting.pop()
             if not self.wide[n] or n in found or n in there:
                 continue
-            # Reading from memory again costs no more than reading a buffer.
-            if n in computed and not _is_read(body, n):
+            # To read again costs no more than to read what was kept.
+            if n in computed and not _is_read(body, n) and not self._is_step(body, n):
                 kept.add(n)
                 continue
             found.add(n)
             waiting += body[n].arguments
         return sorted(found), kept
+
+    def _is_step(self, body: Scalars, n: int) -> bool:
+        """Whether a scalar is one instruction from what is read, with a number of the row: less than to keep it."""
+        i = body[n]
+        one = i.name in ("add", "subtract", "multiply") and WIDTHS[i.type] <= 32
+        return one and [_is_read(body, k) for k in i.arguments if self.wide[k]] == [True]
 
 
 def _is_read(body: Scalars, n: int) -> bool:

@@ -64,3 +64,8 @@ def _shifted(f: Function, isa: InstructionSet, x: Value, by: Value) -> Value:
     if shifting is not None and shifting.shift_left is not None:
         return f.call(x.type, shifting.shift_left, x, by)
     return f.select(f.compare("ult", by, 32), f.binary("shl", x, by), constant(x.type, 0))
+
+
+def rebased(f: Function, x: Value, by: Value, off: Value) -> Value:
+    """x by - off of vectors of i16."""
+    return f.binary("sub", f.binary("mul", x, by), off)

@@ -38,6 +38,8 @@ class InstructionSet:
     """(a * b + 2^14) >> 15 of i16."""
     multiply_add: str | None
     """Products of adjacent i16, added in pairs to i32."""
+    adds_products: bool = False
+    """Whether one instruction multiplies i16 and adds pairs to an accumulator."""
     look_up: str | None = None
     """A table lookup in each lane. The low four bits of an index select a byte; the result is 0 if its bit 7 is set."""
     shift_left: str | None = None
@@ -197,16 +199,20 @@ def portable_dot(unsigned: bool) -> DotStep:
     return dot
 
 
-def _x86(name: str, cpu: str, width: int, dot: Callable[[int], DotStep], limit: int = 128) -> InstructionSet:
-    """An x86 row with its narrower forms. The pack and multiply instructions depend on the width."""
-    narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, limit)
+def _x86(
+    name: str, cpu: str, width: int, dot: Callable[[int], DotStep], features: str = "", limit: int = 128
+) -> InstructionSet:
+    """A row with its narrower forms. The pack and multiply instructions depend on the width."""
+    narrower = None if width == 4 else _x86(name, cpu, width // 2, dot, features, limit)
     shorts, bytes_, high, add, look_up, left = _X86_NAMES[width]
     return InstructionSet(
-        name, _TRIPLE_X86, cpu, "", width, 32 if "avx512" in name else 16, True, dot(32 * width), shorts, bytes_, high,
-        add, look_up, left, weight_limit=limit, narrower=narrower,
+        name, _TRIPLE_X86, cpu, features, width, 32 if "avx512" in name else 16, True, dot(32 * width), shorts, bytes_,
+        high, add, features == _WHOLE, look_up, left, weight_limit=limit, narrower=narrower,
     )  # fmt: skip
 
 
+_WHOLE = "+fast-dpwssd"
+"""Keeps LLVM from taking VPDPWSSD apart into a product and a sum: kernels have enough sums side by side."""
 _TRIPLE_X86 = "x86_64-unknown-linux-gnu"
 _TRIPLE_ARM = "aarch64-unknown-linux-gnu"
 _X86_NAMES = {
@@ -239,10 +245,10 @@ _HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"
 _USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for name in ("usdot", "sdot"))
 
 ROWS = (
-    _x86("avx512-vnni", "cascadelake", 16, _vnni),
-    _x86("avx-vnni", "alderlake", 8, _vnni),
-    # The limit is 64, because VPMADDUBSW saturates its sums of two products to i16 (`numerics/dot_forms.py`). Larger
-    # weights are split.
+    _x86("avx512-vnni", "cascadelake", 16, _vnni, _WHOLE),
+    _x86("avx-vnni", "alderlake", 8, _vnni, _WHOLE),
+    # 64, because VPMADDUBSW saturates its sums of two products to i16 (`numerics/dot_forms.py`); greater weights are
+    # split.
     _x86("avx2", "haswell", 8, _pairs, limit=64),
     InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None, None, fused=False),
     InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM, None),

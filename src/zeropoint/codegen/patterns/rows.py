@@ -14,7 +14,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, OpResult
 
 from zeropoint.codegen.graph import View
-from zeropoint.codegen.kernels.rows import STACK
+from zeropoint.codegen.kernels.row_shape import STACK
 from zeropoint.codegen.patterns.match import Declined, Match
 from zeropoint.codegen.patterns.nest import LatestFirst, NestTrial, can_join, count_of, is_cheap, tried
 from zeropoint.codegen.schedule.elementwise import split_dimensions
