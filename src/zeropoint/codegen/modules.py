@@ -22,7 +22,6 @@ from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import triple_of
 from zeropoint.codegen.llvm.text import Module
-from zeropoint.codegen.sharing import SharedDriver
 
 
 @dataclass(frozen=True)
@@ -77,14 +76,9 @@ def _source(kernel: EmittedKernel, name: str, isa: InstructionSet, checked: bool
     return ModuleSource(text() if code is None else f"{build}{code} {isa.name} {name} {kernel!r}", text)
 
 
-def driver_of(
-    graph: Graph, kernels: KernelModules, run: str, entries: str, *, checked: bool = False, shared: bool = False
-) -> dict[str, ModuleSource]:
-    """The modules of the function `run`, which runs every step: its parts, and itself with the entry functions.
-
-    With `shared`, threads compute shares that others have not begun (`sharing.py`); else each computes its own.
-    """
-    driver = (SharedDriver if shared else Driver)(graph, kernels.names, run, checked)
+def driver_of(graph: Graph, kernels: KernelModules, run: str, entries: str) -> dict[str, ModuleSource]:
+    """The modules of the function `run`, which runs every step: its parts, and itself with the entry functions."""
+    driver = Driver(graph, kernels.names, run)
     triple = triple_of(graph.isa)
 
     def part(number: int) -> str:

@@ -21,7 +21,7 @@ from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.overruns import MemoryBounds, OverrunError
 from zeropoint.codegen.runtime.slots import Slot, check_trips, results_of
 from zeropoint.codegen.runtime.workers import Workers
-from zeropoint.codegen.sharing import marks_of
+from zeropoint.codegen.step_table import StepTable
 from zeropoint.ir.tensors import Array
 
 PAGE = mmap.PAGESIZE
@@ -89,7 +89,7 @@ class _Side:
 class GuardedSlot(Slot):
     """Runs every call twice, in guarded memory."""
 
-    def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):
+    def __init__(self, code: Loaded, graph: Graph, table: StepTable, arena: int, threads: int):
         self.lock = threading.Lock()
         self._outputs = graph.outputs
         self._results = results_of(graph.outputs)
@@ -97,7 +97,7 @@ class GuardedSlot(Slot):
         self._sides = [_Side(graph, arena, high=high, fill=fill) for high, fill in ((True, 0xFF), (False, 0))]
         blocks = self._sides[0].arena.address, self._sides[0].weights.address
         ports = len(graph.inputs) + 1, len(graph.outputs)
-        self._workers = Workers(code, threads, *blocks, *ports, marks_of(graph, threads))
+        self._workers = Workers(code, threads, *blocks, *ports, table)
 
     def run(self, values: list[Array]) -> list[Array]:
         """The outputs. Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory."""

@@ -10,15 +10,17 @@ from pathlib import Path
 from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import Loaded, host
+from zeropoint.codegen.llvm.machine import Loaded, host, triple_of
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import Arena, plan
-from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of
+from zeropoint.codegen.modules import KernelModules, ModuleSource, kernels_of
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
 from zeropoint.codegen.runtime.slots import Slot
 from zeropoint.codegen.runtime.workers import serve_text
+from zeropoint.codegen.sharing import most_arguments, shared_driver
+from zeropoint.codegen.step_table import StepTable
 from zeropoint.errors import OptionError
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
@@ -33,11 +35,10 @@ def _dense(value: Array) -> Array:
     return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
 
 
-def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[str, ModuleSource]:
+def sources_of(graph: Graph, kernels: KernelModules, *, checked: bool = False) -> dict[str, ModuleSource]:
     """LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
-    kernels = kernels_of(graph, checked=checked)
-    driver = driver_of(graph, kernels, run, serve_text(run), checked=checked, shared=True)
-    return {**kernels.sources, **driver}
+    driver = shared_driver(RUN, most_arguments(graph.steps), triple_of(graph.isa), serve_text(RUN), checked=checked)
+    return {**kernels.sources, "driver": ModuleSource(driver, lambda: driver)}
 
 
 class NativeProgram:
@@ -76,11 +77,13 @@ class NativeProgram:
         self.graph = steps_of(program, self.isa, progress=progress) if graph is None else graph
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
-        sources = sources_of(self.graph, checked=self.guarded)
+        kernels = kernels_of(self.graph, checked=self.guarded)
+        sources = sources_of(self.graph, kernels, checked=self.guarded)
         # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
         form = "object" if optimized and not self.guarded else "debug"
         objects = objects_of(sources, self.isa, cache=folder, form=form, progress=progress)
         self.code = Loaded(objects.values(), self.isa)
+        self._table = StepTable.of(self.graph, kernels.names, self.code)
         self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
         self._closed = False
@@ -131,8 +134,8 @@ class NativeProgram:
 
     def _slot(self) -> Slot:
         if self.guarded:
-            return GuardedSlot(self.code, self.graph, self.arena.size, self.threads)
-        return Slot(self.code, self.graph, self.arena.size, self.threads)
+            return GuardedSlot(self.code, self.graph, self._table, self.arena.size, self.threads)
+        return Slot(self.code, self.graph, self._table, self.arena.size, self.threads)
 
     def close(self) -> None:
         """End the worker threads after running calls have finished. Later calls raise RuntimeError."""

@@ -10,7 +10,7 @@ from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.workers import Workers
-from zeropoint.codegen.sharing import marks_of
+from zeropoint.codegen.step_table import StepTable
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.limits import LimitExceeded
@@ -26,14 +26,14 @@ def aligned(size: int) -> Array:
 class Slot:
     """Memory and threads for one call at a time; the running call holds `lock`."""
 
-    def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):
+    def __init__(self, code: Loaded, graph: Graph, table: StepTable, arena: int, threads: int):
         self.lock = threading.Lock()
         self._results = results_of(graph.outputs)
         self._graph = graph
         memory, weights = aligned(max(1, arena)), graph.weights.array
         self._memory = memory, weights
-        ports, marks = (len(graph.inputs), len(graph.outputs)), marks_of(graph, threads)
-        self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, marks)
+        ports = len(graph.inputs), len(graph.outputs)
+        self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, table)
 
     def run(self, values: list[Array]) -> list[Array]:
         """The outputs for valid inputs, which must be dense and aligned. Raises LimitExceeded after too many trips."""
