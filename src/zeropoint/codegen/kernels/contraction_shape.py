@@ -17,8 +17,6 @@ from zeropoint.codegen.kernels.tiles import Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.numerics.arrays import IntArray
 
-UNROLLED = 16
-"""The maximum number of steps for a fully unrolled loop."""
 KEPT = 16 << 10
 """The maximum size in bytes of a group's weights that stay in the L1 cache beside other data."""
 STREAMED = 30
@@ -109,7 +107,7 @@ class ContractionShape:
 
         Longer sums and more pixels would otherwise reload weights from outer caches more often. 1 for short sums.
         """
-        chunks = self.chunks()
+        chunks = self.chunks(isa)
         weights = self.weight_bytes(isa, count)
         if (
             self.arithmetic.packed > 1
@@ -125,10 +123,14 @@ class ContractionShape:
         """Whether the output temporarily holds accumulators, so that it may not share memory with the residual."""
         return self.paneled or any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
 
-    def chunks(self) -> int:
+    def chunks(self, isa: InstructionSet) -> int:
         """Number of iterations of the loop over steps."""
+        return self.steps // self.chunk(isa)
+
+    def chunk(self, isa: InstructionSet) -> int:
+        """Steps in one iteration: all of them if they are few."""
         # A chunk does not cross a run: its size divides the groups of one.
-        return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups)
+        return self.steps if self.steps <= 2 * isa.unrolled else divisor(self.groups, isa.unrolled)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Split the pixels of a row into tiles, for groups of `count` vectors, by what fits registers."""

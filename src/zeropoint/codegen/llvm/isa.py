@@ -8,7 +8,7 @@ element order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
@@ -47,8 +47,16 @@ class InstructionSet:
     weight_limit: int = 128
     """The greatest |weight| that cannot saturate the dot product."""
 
+    unrolled: int = 8
+    """About so many steps of a sum are in one turn of a loop; up to twice as many are not in a loop."""
+
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
+
+    @property
+    def unoptimized(self) -> InstructionSet:
+        """The same instructions for code that LLVM does not optimize: shorter, and as fast."""
+        return replace(self, unrolled=4)
 
     @property
     def narrowest(self) -> InstructionSet:

@@ -73,6 +73,8 @@ class NativeProgram:
         self.threads = threads
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
+        if not optimized:
+            self.isa = self.isa.unoptimized
         self.guarded = is_wanted() if guarded is None else guarded
         self.graph = steps_of(program, self.isa, progress=progress) if graph is None else graph
         self.arena: Arena = plan(self.graph)
