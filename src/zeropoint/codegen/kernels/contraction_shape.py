@@ -27,6 +27,8 @@ UNPACKED = 2
 """Cycles for dequantizing a vector of packed weights."""
 BLOCK = 24 << 10
 """Bytes of weights in a block of steps."""
+EXTRA = 0.3
+"""How much longer a kernel of short code may take that has groups of one size."""
 MANY = 24
 """Pixels from which packed weights are dequantized to memory, a panel at a time, for all tiles of pixels."""
 
@@ -78,9 +80,12 @@ class ContractionShape:
 
     def columns(self, isa: InstructionSet) -> Split:
         """Split output vectors into groups of at most four, by the size that costs least; larger ones win ties."""
-        return min(
-            (greedy(self.vectors, most) for most in range(GROUP, 0, -1)), key=lambda split: self._cost(isa, split)
-        )
+        found = [greedy(self.vectors, most) for most in range(GROUP, 0, -1)]
+        costs = [self._cost(isa, split) for split in found]
+        if isa.brief:
+            # Groups of two sizes are twice the code.
+            costs = [cost * (1 + EXTRA * (len(split.parts) - 1)) for cost, split in zip(costs, found, strict=True)]
+        return found[costs.index(min(costs))]
 
     def _cost(self, isa: InstructionSet, columns: Split) -> float:
         """Estimated cycles per row: products or loads at two per cycle, or weights streamed from beyond L1."""
@@ -137,7 +142,10 @@ class ContractionShape:
         # Registers hold the tile's accumulators, a step's `count` weight vectors and one broadcast input; of packed
         # weights, also the words and the scales.
         held = 3 * count if self.arithmetic.packed > 1 and not self.paneled else count
-        return balanced(self.width, max(1, min(14, (isa.registers - held - 1) // count)))
+        most = max(1, min(14, (isa.registers - held - 1) // count))
+        # Tiles of two sizes are twice the code.
+        even = [size for size in range(most // 2 + 1, most + 1) if self.width % size == 0] if isa.brief else []
+        return greedy(self.width, even[-1]) if even else balanced(self.width, most)
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
         """Tiles of one group of `count` vectors."""

@@ -47,16 +47,21 @@ class InstructionSet:
     weight_limit: int = 128
     """The greatest |weight| that cannot saturate the dot product."""
 
-    unrolled: int = 8
-    """About so many steps of a sum are in one turn of a loop; up to twice as many are not in a loop."""
+    brief: bool = False
+    """Whether code is short: without LLVM's passes, long code takes longer to compile than it saves."""
 
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
 
     @property
     def unoptimized(self) -> InstructionSet:
-        """The same instructions for code that LLVM does not optimize: shorter, and as fast."""
-        return replace(self, unrolled=4)
+        """The same instructions for code that LLVM does not optimize."""
+        return replace(self, brief=True)
+
+    @property
+    def unrolled(self) -> int:
+        """About so many steps of a sum are in one turn of a loop; up to twice as many are not in a loop."""
+        return 4 if self.brief else 8
 
     @property
     def narrowest(self) -> InstructionSet:
