@@ -91,7 +91,8 @@ def exact_mean(kernel: ContractionKernel, exact: Sequence[Array], chosen: Chosen
 
 def sampled_sum(kernel: ContractionKernel, result: Array, positions: Array) -> Array:
     """The sum over positions of one sample's results, (channels,), f64."""
-    return kernel.geometry.results(result, positions).sum(axis=0, dtype=np.float64)
+    # Contiguous, so that the sum does not depend on the layout of the result.
+    return np.ascontiguousarray(kernel.geometry.results(result, positions)).sum(axis=0, dtype=np.float64)
 
 
 def products(rows: Array, matrix: Array) -> Array:

@@ -19,7 +19,7 @@ from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.overruns import MemoryBounds, OverrunError
-from zeropoint.codegen.runtime.slots import Slot, check_trips, results_of
+from zeropoint.codegen.runtime.slots import Slot, check_trips, observed_values, results_of
 from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.codegen.step_table import StepTable
 from zeropoint.ir.tensors import Array
@@ -99,8 +99,8 @@ class GuardedSlot(Slot):
         ports = len(graph.inputs) + 1, len(graph.outputs)
         self._workers = Workers(code, threads, *blocks, *ports, table)
 
-    def run(self, values: list[Array]) -> list[Array]:
-        """The outputs. Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory."""
+    def run(self, values: list[Array]) -> tuple[list[Array], list[Array]]:
+        """The outputs and the observed values. Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory."""
         ones, zeros = (self._run_on(side, values) for side in self._sides)
         for port, one, zero in zip(self._outputs, ones, zeros, strict=True):
             if one.tobytes() != zero.tobytes():
@@ -108,7 +108,8 @@ class GuardedSlot(Slot):
                     f"output {port.name}: found other values in memory of ones than of zeros, expected the same; a "
                     f"kernel reads what nothing has written"
                 )
-        return zeros
+        side = self._sides[-1]
+        return zeros, observed_values(self._graph, side.arena.bytes, side.weights.bytes, values, zeros)
 
     def _run_on(self, side: _Side, values: list[Array]) -> list[Array]:
         self._workers.use(side.arena.address, side.weights.address)  # the other side is no longer used

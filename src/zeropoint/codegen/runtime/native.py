@@ -45,7 +45,8 @@ class NativeProgram:
     """An integer program as machine code, with its memory.
 
     `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
-    `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
+    `arena` has the memory size of a run. The last `observed` outputs stay where they are computed: `observe_values`
+    passes them on. `guarded` selects the debug build (`guarded.py`); by default,
     `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and computes the same
     bits. `progress` counts the passes, and the modules to compile. `graph` has the program's steps for `isa`, if
     they are known.
@@ -65,18 +66,19 @@ class NativeProgram:
         optimized: bool = True,
         progress: Progress = silent,
         graph: Graph | None = None,
+        observed: int = 0,
     ):
         if callers < 1:
             raise OptionError(f"found {callers} callers, expected at least 1")
         self.inputs: list[Port] = program.inputs
-        self.outputs: list[Port] = program.outputs
+        self.outputs: list[Port] = program.outputs[: len(program.outputs) - observed]
         self.threads = threads
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
         if not optimized:
             self.isa = self.isa.unoptimized
         self.guarded = is_wanted() if guarded is None else guarded
-        self.graph = steps_of(program, self.isa, progress=progress) if graph is None else graph
+        self.graph = steps_of(program, self.isa, None, progress, observed) if graph is None else graph
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         kernels = kernels_of(self.graph, checked=self.guarded)
@@ -111,6 +113,10 @@ class NativeProgram:
 
         Raises RuntimeError after `close`, and in a forked process, which does not have the worker threads.
         """
+        return self.observe_values(values, lambda *_: None)
+
+    def observe_values(self, values: Sequence[Array], see: Callable[[list[Array], list[Array]], object]) -> list[Array]:
+        """The same; `see` gets the outputs and the observed values. The next call may overwrite the latter."""
         if self.threads > 1 and os.getpid() != self._process:
             raise RuntimeError(
                 f"found a call in process {os.getpid()}, which was forked from {self._process} and has none of its "
@@ -122,7 +128,9 @@ class NativeProgram:
         with slot.lock:
             if self._closed:
                 raise RuntimeError("found a call of a program that is closed, expected an open one; load it again")
-            return slot.run(arrays)
+            results, observed = slot.run(arrays)
+            see(results, observed)
+            return results
 
     def _free(self) -> Slot:
         """An idle execution slot, or the next busy one in round-robin order.
