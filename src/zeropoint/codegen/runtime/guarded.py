@@ -100,7 +100,10 @@ class GuardedSlot(Slot):
         self._workers = Workers(code, threads, *blocks, *ports, table)
 
     def run(self, values: list[Array]) -> tuple[list[Array], list[Array]]:
-        """The outputs and the observed values. Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory."""
+        """The outputs and the observed values.
+
+        Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory.
+        """
         ones, zeros = (self._run_on(side, values) for side in self._sides)
         for port, one, zero in zip(self._outputs, ones, zeros, strict=True):
             if one.tobytes() != zero.tobytes():
