@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -118,7 +119,9 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     sums: list[Array] = []
     for block in _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)):
         found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block]
-        columns = np.concatenate(found, axis=2).astype(word)
+        columns = np.empty((*found[0].shape[:2], sum(each.shape[2] for each in found)), word)
+        for end, each in zip(accumulate(each.shape[2] for each in found), found, strict=True):
+            columns[:, :, end - each.shape[2] : end] = each
         columns -= word(point)
         sums.append(_exact_products(weight, columns).reshape(kernel.channels, -1).astype(np.float32))
     made = np.concatenate(sums, axis=1)
