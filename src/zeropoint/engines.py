@@ -30,8 +30,11 @@ optimization."""
 OPTIMIZING = 1_000_000_000
 """Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
 of the time to compile and runs at half the speed."""
-SHARED = 10_000_000
-"""Operations per run from which a program runs on several threads. One of 5 million takes as long on one as on two."""
+SHARED = 200_000_000
+"""Operations per run from which a program runs on several threads: a few milliseconds. Shorter runs take as much
+processor time for handing work from thread to thread as they gain."""
+POLLS = 2000
+"""How often a thread polls for the next run before it parks. What is done between runs takes longer than waking it."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """Runs of a program before its latency is measured (warm-up), and during the measurement."""
 
@@ -102,7 +105,7 @@ class ObservedProgram:
         hidden = changed.outputs[len(self._outputs) :]
         observed_there = sum(port.type.element_type in STAYING for port in hidden)
         self._native = NativeProgram(
-            changed, threads=threads, optimized=optimized, progress=progress, observed=observed_there
+            changed, threads=threads, optimized=optimized, progress=progress, observed=observed_there, spins=POLLS
         )
 
     @property

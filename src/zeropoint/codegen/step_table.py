@@ -34,9 +34,10 @@ def supersteps_of(graph: Graph) -> list[list[int]]:
 class TableHeader:
     """The places of the numbers at the start of a table."""
 
-    SUPERSTEPS, STEPS, MARKS, ROW, INPUTS, FIRST, SOON = range(7)
+    SUPERSTEPS, STEPS, MARKS, ROW, INPUTS, FIRST, SOON, SPINS = range(8)
     """Numbers of supersteps and of steps; bytes of the marks of supersteps, and of those of a thread; the number of
-    inputs; the offset in bytes of the first step; `SOON`. The first steps of the supersteps follow the header."""
+    inputs; the offset in bytes of the first step; `SOON`; how often a worker polls for the next call. The first steps
+    of the supersteps follow the header."""
     SIZE = 8
 
 
@@ -68,8 +69,11 @@ class StepTable:
     array: Array
 
     @staticmethod
-    def of(graph: Graph, names: Sequence[str], code: Loaded) -> StepTable:
-        """The table of a graph whose arena is planned; `names` are the functions of the steps in `code`."""
+    def of(graph: Graph, names: Sequence[str], code: Loaded, spins: int) -> StepTable:
+        """The table of a graph whose arena is planned; `names` are the functions of the steps in `code`.
+
+        A worker polls `spins` times for the next call before it parks.
+        """
         supersteps, count = supersteps_of(graph), len(graph.steps)
         starts = [0, *accumulate(map(len, supersteps))]
         first = TableHeader.SIZE + len(starts)
@@ -77,7 +81,7 @@ class StepTable:
         header[TableHeader.SUPERSTEPS], header[TableHeader.STEPS] = len(supersteps), count
         header[TableHeader.MARKS], header[TableHeader.ROW] = _lines(len(supersteps)), _lines(count)
         header[TableHeader.INPUTS], header[TableHeader.FIRST] = len(graph.inputs), 8 * first
-        header[TableHeader.SOON] = SOON
+        header[TableHeader.SOON], header[TableHeader.SPINS] = SOON, spins
         numbers = [len(step.arguments) for step in graph.steps]
         arguments = accumulate(
             (TableArgument.SIZE * number for number in numbers), initial=first + TableStep.SIZE * count

@@ -28,6 +28,8 @@ from zeropoint.ir.tensors import Array
 from zeropoint.progress import Progress, silent
 
 RUN = "zeropoint_run"
+SPINS = 60000
+"""How often a worker polls for the next call before it parks: some hundred microseconds or more."""
 
 
 def _dense(value: Array) -> Array:
@@ -46,10 +48,10 @@ class NativeProgram:
 
     `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
     `arena` has the memory size of a run. The last `observed` outputs stay where they are computed: `observe_values`
-    passes them on. `guarded` selects the debug build (`guarded.py`); by default,
-    `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and computes the same
-    bits. `progress` counts the passes, and the modules to compile. `graph` has the program's steps for `isa`, if
-    they are known.
+    passes them on. A worker polls `spins` times for the next call before it parks. `guarded` selects the debug build
+    (`guarded.py`); by default, `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the
+    time and computes the same bits. `progress` counts the passes, and the modules to compile. `graph` has the program's
+    steps for `isa`, if they are known.
 
     Raises CodegenError for an op without a kernel.
     """
@@ -67,6 +69,7 @@ class NativeProgram:
         progress: Progress = silent,
         graph: Graph | None = None,
         observed: int = 0,
+        spins: int = SPINS,
     ):
         if callers < 1:
             raise OptionError(f"found {callers} callers, expected at least 1")
@@ -87,7 +90,7 @@ class NativeProgram:
         form = "object" if optimized and not self.guarded else "debug"
         objects = objects_of(sources, self.isa, cache=folder, form=form, progress=progress)
         self.code = Loaded(objects.values(), self.isa)
-        self._table = StepTable.of(self.graph, kernels.names, self.code)
+        self._table = StepTable.of(self.graph, kernels.names, self.code, spins)
         self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
         self._closed = False

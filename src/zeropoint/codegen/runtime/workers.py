@@ -27,12 +27,9 @@ from queue import SimpleQueue
 import numpy as np
 
 from zeropoint.codegen.llvm.machine import Loaded
-from zeropoint.codegen.step_table import StepTable
+from zeropoint.codegen.step_table import StepTable, TableHeader
 from zeropoint.errors import OptionError
 from zeropoint.ir.tensors import Array
-
-SPINS = 60000
-"""Number of times a worker polls for the next request before it parks: some hundred microseconds or more."""
 
 PARKED = 1
 """Return value of a worker's native code when it parks and must wait for its bell."""
@@ -46,9 +43,13 @@ entry:
   %parked = getelementptr i8, ptr %mine, i64 4
   %ending = getelementptr i8, ptr %mine, i64 8
   store atomic i32 0, ptr %parked seq_cst, align 4
+  %place.table = getelementptr i8, ptr %control, i64 120
+  %table = load ptr, ptr %place.table, align 8
+  %place.most = getelementptr i8, ptr %table, i64 PLACE
+  %most = load i64, ptr %place.most, align 8
   br label %wait
 wait:
-  %spins = phi i32 [ 0, %entry ], [ 0, %work ], [ %more, %relax ]
+  %spins = phi i64 [ 0, %entry ], [ 0, %work ], [ %more, %relax ]
   %request = load atomic i32, ptr %control seq_cst, align 64
   %served = load i32, ptr %mine, align 64
   %new = icmp ne i32 %request, %served
@@ -62,8 +63,8 @@ idle:
   %stop = icmp ne i32 %end, 0
   br i1 %stop, label %leave, label %count
 count:
-  %more = add i32 %spins, 1
-  %long = icmp ugt i32 %more, SPINS
+  %more = add i64 %spins, 1
+  %long = icmp ugt i64 %more, %most
   br i1 %long, label %park, label %relax
 relax:
   PAUSE
@@ -180,7 +181,7 @@ entry:
 
 def serve_text(run: str) -> str:
     """The functions that workers and callers enter, around the function `run`."""
-    return SERVE.replace("@RUN", f"@{run}").replace("SPINS", str(SPINS))
+    return SERVE.replace("@RUN", f"@{run}").replace("PLACE", str(8 * TableHeader.SPINS))
 
 
 class Workers:
