@@ -116,9 +116,11 @@ class NativeProgram:
 
         Raises RuntimeError after `close`, and in a forked process, which does not have the worker threads.
         """
-        return self.observe_values(values, lambda *_: None)
+        return self.observe_values(values)
 
-    def observe_values(self, values: Sequence[Array], see: Callable[[list[Array], list[Array]], object]) -> list[Array]:
+    def observe_values(
+        self, values: Sequence[Array], see: Callable[[list[Array], list[Array]], object] | None = None
+    ) -> list[Array]:
         """The same; `see` gets the outputs and the observed values. The next call may overwrite the latter."""
         if self.threads > 1 and os.getpid() != self._process:
             raise RuntimeError(
@@ -132,7 +134,8 @@ class NativeProgram:
             if self._closed:
                 raise RuntimeError("found a call of a program that is closed, expected an open one; load it again")
             results, observed = slot.run(arrays)
-            see(results, observed)
+            if see is not None:
+                see(results, observed)
             return results
 
     def _free(self) -> Slot:
