@@ -8,18 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from xdsl.dialects.builtin import FunctionType
+from xdsl.dialects.builtin import FunctionType, f32, f64
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.interp.plan import Observe
+from zeropoint.ir.arguments import in_order
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp, WhileOp
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, element_of
 from zeropoint.progress import Progress, silent
 from zeropoint.report.counts import multiplications
 
@@ -27,19 +28,25 @@ COMPILING = 1_500_000
 """The number of float multiplications and additions that the interpreter performs while one op is compiled without
 optimization."""
 OPTIMIZING = 1_000_000_000
-"""The number of operations per op from which optimized code saves more time than LLVM's passes take.
-
-Unoptimized code takes a tenth of the time to compile and runs at half the speed.
-"""
-SHARED = 10_000_000
-"""The number of operations per run from which a program runs on several threads. 5 million take as long on one as on
-two."""
+"""Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
+of the time to compile and runs at half the speed."""
+SHARED = 200_000_000
+"""Operations per run from which a program runs on several threads: a few milliseconds. Shorter runs take as much
+processor time for handing work from thread to thread as they gain."""
+POLLS = 2000
+"""How often a thread polls for the next run before it parks. What is done between runs takes longer than waking it."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """The numbers of warm-up runs and of measured runs for the latency of a program."""
 
 
+STAYING = (f32, f64)
+"""The elements of values that are observed where native code computes them."""
+
+
 def observed(program: Program) -> tuple[Program, list[str]]:
     """The program with its requested statistics as additional outputs, and their keys. Known statistics are removed.
+
+    Those of values that stay where native code computes them (`STAYING`) come last.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -62,17 +69,17 @@ def observed(program: Program) -> tuple[Program, list[str]]:
     for op in list(block.ops):
         if isinstance(op, QuantizeRegionOp):
             inline_region(op)
-    keys: list[str] = []
-    values: list[SSAValue] = []
+    found: list[tuple[str, SSAValue]] = []
     for op in [op for op in block.ops if isinstance(op, StatisticsOp | StatisticsRefOp)]:
         op.res.replace_all_uses_with(op.arg)
         if isinstance(op, StatisticsRefOp):
-            keys.append(op.stats_key.data)
-            values.append(op.arg)
+            found.append((op.stats_key.data, op.arg))
         Rewriter.erase_op(op)
+    found.sort(key=lambda one: element_of(one[1]) in STAYING)
+    keys = [key for key, _ in found]
     terminator = block.last_op
     assert isinstance(terminator, ReturnOp)
-    results = [*terminator.operands, *values]
+    results = [*terminator.operands, *(value for _, value in found)]
     Rewriter.erase_op(terminator)
     block.add_op(ReturnOp(*results))
     function = program.main
@@ -86,7 +93,8 @@ def observed(program: Program) -> tuple[Program, list[str]]:
 class ObservedProgram:
     """A native program that reports requested statistics, through outputs that are hidden from the caller.
 
-    Raises CodegenError if an op has no native form.
+    Floats are observed where they are computed, in the layout that they have there: a copy of each in the program's
+    layout takes half as long as the network. Raises CodegenError if an op has no native form.
     """
 
     def __init__(self, program: Program, *, threads: int = 1, optimized: bool = True, progress: Progress = silent):
@@ -94,7 +102,11 @@ class ObservedProgram:
 
         changed, self._keys = observed(program)
         self._outputs = [port.name for port in program.outputs]
-        self._native = NativeProgram(changed, threads=threads, optimized=optimized, progress=progress)
+        hidden = changed.outputs[len(self._outputs) :]
+        observed_there = sum(port.type.element_type in STAYING for port in hidden)
+        self._native = NativeProgram(
+            changed, threads=threads, optimized=optimized, progress=progress, observed=observed_there, spins=POLLS
+        )
 
     @property
     def operations(self) -> int:
@@ -102,14 +114,19 @@ class ObservedProgram:
         return self._native.operations
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
-        """The outputs by name. `observe(key, array)` is called for every requested value, in order.
+        """The outputs by name; `observe(key, array)` is called for every requested value.
 
-        Raises InputError if names, shapes or dtypes do not match the inputs.
+        The array may not be in the program's layout, and the next call may overwrite it. Raises InputError if names,
+        shapes or dtypes do not match the inputs.
         """
-        results = list(self._native(inputs).values())
-        if observe is not None:
-            for key, array in zip(self._keys, results[len(self._outputs) :], strict=True):
-                observe(key, array)
+        count = len(self._outputs)
+
+        def see(results: list[Array], staying: list[Array]) -> None:
+            for key, array in zip(self._keys, [*results[count:], *staying], strict=True):
+                if observe is not None:
+                    observe(key, array)
+
+        results = self._native.observe_values(in_order(inputs, self._native.inputs), see)
         return dict(zip(self._outputs, results, strict=False))
 
 

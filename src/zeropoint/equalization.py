@@ -62,6 +62,8 @@ class EqualizationTrial:
     settings: Mapping[str, object]
     progress: Progress
     work: Work | None = None
+    names: Sequence[str] = ()
+    """The corrections that will be tried on the program."""
 
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
         """The better one of the program and its equalized form. The figures are None if no channels are uneven."""
@@ -70,7 +72,7 @@ class EqualizationTrial:
         if not any(EQUALIZED in op.attributes for op in equalized.entry.ops):
             return before, None
         narrow = self._passed(DECIDING_PASSES, before.program)
-        judged = judge_of(narrow, self.parts, self.platform, self.progress).judged(narrow)
+        judged = judge_of(narrow, self.parts, self.platform, self.progress, self.names).judged(narrow)
         before, least = replace(before, judged=judged), self._noise(judged)
         provisional = self._provisional(equalized, before.report)
         if provisional is not None:

@@ -215,7 +215,14 @@ class _Finish:
     def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, and the `_Finish` for it."""
         trial = EqualizationTrial(
-            samples, self.parts, self.platform, self.options.observer, self.settings, self.progress, work
+            samples,
+            self.parts,
+            self.platform,
+            self.options.observer,
+            self.settings,
+            self.progress,
+            work,
+            check_methods(self.options.effort, self.options.corrections),
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
         reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)

@@ -68,7 +68,7 @@ def test_generated_kernels(isa: InstructionSet, kind: str) -> None:
     strategy, count, threads = KERNELS[kind]
 
     # LLVM takes its time over the portable dot product.
-    @some(2 if isa.name == "portable" else count // 2 if isa is EVEX else count)
+    @some(2 if isa.name == "portable" else count // 2 if isa is EVEX or isa.brief else count)
     @given(case=strategy)
     def exact(case: contractions.Case) -> None:
         assert_native_is_exact(case.program, case.samples, isa, threads)

@@ -7,14 +7,16 @@ import pytest
 
 from codegen.classifier import classifier, image
 from codegen.exactness import HERE
-from zeropoint.codegen import sharing
+from zeropoint.codegen import step_table
 from zeropoint.codegen.driver import needs_barrier
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.runtime import workers
-from zeropoint.codegen.runtime.native import NativeProgram, sources_of
-from zeropoint.codegen.sharing import marks_of, supersteps_of
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.sharing import ARGUMENTS, most_arguments
+from zeropoint.codegen.step_table import supersteps_of
 from zeropoint.interp import Interpreter
+from zeropoint.ir.text import parse_program
 
 
 def test_a_call_ends_though_no_worker_ever_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,22 +46,19 @@ def test_supersteps_are_the_steps_between_barriers() -> None:
     assert [superstep[0] for superstep in supersteps][1:] == [
         n for n, barrier in enumerate(needs_barrier(graph)) if barrier
     ]
-    assert marks_of(graph, 1) == 0
-    assert marks_of(graph, 2) % 8 == 0
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_functions_of_two_steps_give_the_same_bits(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    """LLVM takes long for one function with thousands of calls, so the steps are divided into several."""
-    monkeypatch.setattr(sharing, "PART", 2)
-    program = NativeProgram(classifier(), threads=threads, cache=False)
-    parts = [source.text() for name, source in sources_of(program.graph).items() if name.startswith("driver")]
-    assert len(parts) > len(program.graph.steps) // 2
-    assert max(text.count("call void @kernel_") for text in parts) <= 3 * 2  # alone, own shares, those of others
-    for seed in range(3):
-        expected = Interpreter(classifier())(image(seed))["y0"]
-        np.testing.assert_array_equal(program(image(seed))["y0"], expected)
-    program.close()
+def test_steps_of_many_arguments_give_the_same_bits() -> None:
+    """The function that runs the steps is written for eight arguments of each, or a multiple."""
+    inputs = ", ".join(f"%x{n}: tensor<4xf32>" for n in range(19))
+    lines = [f"%y{n} = stablehlo.add %{'x0' if n == 1 else f'y{n - 1}'}, %x{n} : tensor<4xf32>" for n in range(1, 19)]
+    body = "\n".join([*lines, "return %y18 : tensor<4xf32>"])
+    program = parse_program(f"func.func @main({inputs}) -> tensor<4xf32> {{\n{body}\n}}")
+    native = NativeProgram(program, threads=2, cache=False)
+    assert most_arguments(native.graph.steps) > ARGUMENTS
+    values = [np.full(4, n, np.float32) for n in range(19)]
+    np.testing.assert_array_equal(native.run_values(values)[0], np.full(4, 171, np.float32))
+    native.close()
 
 
 @pytest.mark.parametrize("turns", [0, 1000000])
@@ -67,7 +66,7 @@ def test_the_time_that_a_thread_waits_for_the_others_changes_no_bits(
     monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     """0: a thread looks for shares of others at once. A million: it nearly never does, as the others end theirs."""
-    monkeypatch.setattr(sharing, "SOON", turns)
+    monkeypatch.setattr(step_table, "SOON", turns)
     program = NativeProgram(classifier(), threads=3, cache=False)
     for call in range(20):
         expected = Interpreter(classifier())(image(call % 4))["y0"]

@@ -2,58 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from zeropoint.ir.tensors import Array
 
 BINS = 1 << 16
-"""The maximum number of bins."""
+"""The greatest number of bins."""
+_HALF = BINS // 2
 
 
-def _none(dtype: type[np.generic]) -> Array:
-    return np.zeros(0, dtype)
+class _Half:
+    """The counts of one half of the bins: of its first bin, and of a window around all others that are filled.
 
-
-@dataclass(eq=False)
-class Bins:
-    """A histogram of up to 2^16 bins.
-
-    `filled` (u16) has the indices of the nonempty bins in ascending order, `counts` (i64) their counts.
+    The first bin is far from the others: it has the zeros of one sign.
     """
 
-    filled: Array = field(default_factory=lambda: _none(np.uint16))
-    counts: Array = field(default_factory=lambda: _none(np.int64))
+    def __init__(self) -> None:
+        self.first = 0
+        self.start = 1
+        self.window: Array = np.zeros(0, np.int64)
+
+    def add(self, counts: Array) -> None:
+        """Add the counts of all bins, up to the last one that is filled."""
+        if not len(counts):
+            return
+        self.first += int(counts[0])
+        end = self.start + len(self.window)
+        if counts[end:].any() or counts[1 : self.start].any():
+            self._widen(np.flatnonzero(counts[1:] != 0) + 1)
+        inside = counts[self.start : self.start + len(self.window)]
+        self.window[: len(inside)] += inside
+
+    def _widen(self, filled: Array) -> None:
+        """Widen the window to these bins, ascending."""
+        start, end = int(filled[0]), int(filled[-1]) + 1
+        if len(self.window):
+            start, end = min(start, self.start), max(end, self.start + len(self.window))
+        widened = np.zeros(end - start, np.int64)
+        widened[self.start - start :][: len(self.window)] = self.window
+        self.start, self.window = start, widened
+
+    def filled(self) -> tuple[Array, Array]:
+        """The bins with a count above 0, ascending, and their counts."""
+        inside = np.flatnonzero(self.window != 0)
+        bins, counts = inside + self.start, self.window[inside]
+        return (np.append(0, bins), np.append(self.first, counts)) if self.first else (bins, counts)
+
+
+class Bins:
+    """A histogram of up to 2^16 bins. `filled` u16 are bins with counts above 0, each once, and `counts` these."""
+
+    def __init__(self, filled: Array | None = None, counts: Array | None = None):
+        self._halves = _Half(), _Half()
+        if filled is not None and counts is not None:
+            self.add(filled, counts)
+
+    @property
+    def filled(self) -> Array:
+        """The indices of bins with a count above 0, ascending, u16."""
+        low, high = (half.filled()[0] for half in self._halves)
+        return np.concatenate([low, high + _HALF]).astype(np.uint16)
+
+    @property
+    def counts(self) -> Array:
+        """The counts of these bins, i64."""
+        return np.concatenate([half.filled()[1] for half in self._halves])
 
     def add(self, filled: Array, counts: Array) -> None:
-        """Add counts above 0 to bins. Indices are ascending and unique."""
-        filled = filled.astype(np.uint16)
-        # A table of all bins, of which only the entries of both sets are initialized. This is faster than a search per
-        # bin.
-        place = np.empty(BINS, np.int32)
-        place[filled] = -1
-        place[self.filled] = np.arange(len(self.filled), dtype=np.int32)
-        positions = place[filled]
-        known = positions >= 0
-        if not known.all():
-            # NumPy sorts u16 by a radix sort, which is faster than a union by hashes.
-            bins = np.sort(np.concatenate([self.filled, filled[~known]]), kind="stable")
-            widened = np.zeros(len(bins), np.int64)
-            widened[np.searchsorted(bins, self.filled)] = self.counts
-            self.filled, self.counts = bins, widened
-            positions = np.searchsorted(bins, filled)
-        self.counts[positions] += counts
+        """Add counts above 0 to bins, given by their indices, each once."""
+        every = np.zeros(int(filled.max()) + 1 if len(filled) else 0, np.int64)
+        every[filled] = counts
+        self.add_all(every)
+
+    def add_all(self, counts: Array) -> None:
+        """Add the counts of all bins, up to the last one that is filled."""
+        for half, part in zip(self._halves, (counts[:_HALF], counts[_HALF:]), strict=True):
+            half.add(part)
 
     def merge(self, other: Bins) -> Bins:
-        """A histogram with the counts of both."""
-        merged = Bins(self.filled, self.counts.copy())
+        """The counts of both."""
+        merged = Bins(self.filled, self.counts)
         merged.add(other.filled, other.counts)
         return merged
 
     def clear(self) -> None:
-        """Reset all counts."""
-        self.filled, self.counts = _none(np.uint16), _none(np.int64)
+        """Forget all counts."""
+        self._halves = _Half(), _Half()
 
     def dense(self, size: int) -> Array:
         """The counts of all bins, as i64."""

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from zeropoint.calibrate.bins import Bins
-from zeropoint.calibrate.observers import Counted, MinMaxObserver, as_f32
+from zeropoint.calibrate.observers import Counted, MinMaxObserver, as_f32, in_memory_order
 from zeropoint.errors import OptionError
 from zeropoint.ir.tensors import Array
 
@@ -54,12 +54,10 @@ class PercentileObserver(Counted):
 
     def update(self, array: Array) -> None:
         """Count the values of a float array. Raises TypeError for other dtypes."""
-        values = np.ascontiguousarray(as_f32(array)).reshape(-1)
+        values = in_memory_order(as_f32(array))
         self.extremes.update(values)
-        # The upper bits of the f32 are the bin. This needs no search, and a value has the same bin on every machine.
-        counts = np.bincount(values.view(np.uint32) >> _SHIFT)
-        filled = np.flatnonzero(counts != 0)  # on bools, which NumPy searches five times as fast as counts
-        self.histogram.add(filled, counts[filled])
+        # The upper bits of the f32 are the bin: no search, and the same bin for a value on every machine.
+        self.histogram.add_all(np.bincount(values.view(np.uint32) >> _SHIFT))
 
     def merge(self, other: PercentileObserver) -> PercentileObserver:
         """An observer with the counts of both. Raises ValueError if the percentiles differ."""

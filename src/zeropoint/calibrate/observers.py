@@ -134,6 +134,12 @@ class Counted(ABC):
         return self.counted.infinite_count
 
 
+def in_memory_order(array: Array) -> Array:
+    """All elements, flat; a copy only if there are gaps between them."""
+    order = sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
+    return np.ascontiguousarray(array.transpose(order)).reshape(-1)
+
+
 def as_f32(array: Array) -> Array:
     """Convert a float array to f32. f64 is rounded, and finite values beyond the range of f32 saturate.
 

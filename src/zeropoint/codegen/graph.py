@@ -191,6 +191,8 @@ class Graph:
     steps: list[Step] = field(default_factory=list[Step])
     weights: ParameterBlock = field(default_factory=ParameterBlock)
     results: list[View] = field(default_factory=list[View])
+    observed: list[View] = field(default_factory=list[View])
+    """The results that stay where they were computed, after the outputs."""
     trips: TripCounter | None = None
     """The counter of the run, if there are loops."""
 

@@ -65,9 +65,12 @@ def layout(program: Program) -> Program:
     return laid
 
 
-def lay_out(program: Program, found: Found) -> None:
-    """`layout` in place. `found` has the matches of the program's kernels."""
-    _Layout(program, found).run()
+def lay_out(program: Program, found: Found, observed: int = 0) -> None:
+    """`layout` in place; `found` has the matches of the program's kernels.
+
+    The last `observed` results stay where they were computed: the caller gets no copy of them.
+    """
+    _Layout(program, found).run(observed)
 
 
 def is_laid_out(program: Program) -> bool:
@@ -90,9 +93,11 @@ class _Layout:
         self.views: dict[SSAValue, View] = {}
         self.allocation = Allocation(program, self.values, self.memory, found)
 
-    def run(self) -> None:
+    def run(self, observed: int) -> None:
         *old, last = self.block.ops
         assert isinstance(last, ReturnOp)
+        count = len(last.operands) - observed
+        kept, last.operands = last.operands[count:], last.operands[:count]
         for argument in self.block.args:
             self.views[argument] = self.memory.given(argument, Space.INPUT, argument.index)
         for op in old:
@@ -103,8 +108,9 @@ class _Layout:
                     raise LimitExceeded(f"{describe(op)}: {error}") from error
         results = [self._returned(last, index) for index in range(len(last.operands))]
         types = [value.type for value in last.operands]
-        last.operands = [self.memory.returned(view, type_) for view, type_ in zip(results, types, strict=True)]
-        # In reverse, because an op is erased after its users.
+        returned = [self.memory.returned(view, type_) for view, type_ in zip(results, types, strict=True)]
+        last.operands = [*returned, *(self.memory.kept(self.views[value], value.type) for value in kept)]
+        # In reverse, so that every op is erased after its users.
         for op in old[::-1]:
             if not isinstance(op, ConstantOp) or not op.output.first_use:
                 Rewriter.erase_op(op)

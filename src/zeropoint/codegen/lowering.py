@@ -20,28 +20,31 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.progress import Progress, silent
 
 
-def _group(program: Program, isa: InstructionSet, found: Found) -> Program:
+def _group(program: Program, isa: InstructionSet, found: Found, _: int) -> Program:
     return group(program, isa=isa.name, found=found)
 
 
-def _layout(program: Program, _: InstructionSet, found: Found) -> Program:
-    lay_out(program, found)
+def _layout(program: Program, _: InstructionSet, found: Found, observed: int) -> Program:
+    lay_out(program, found, observed)
     return program
 
 
-PASSES: Mapping[str, Callable[[Program, InstructionSet, Found], Program]] = {"group": _group, "layout": _layout}
-"""The passes before `schedule`, in order. They share the matches of kernels, so `layout` changes its program in place.
-
-`zeropoint.passes.NATIVE_PASSES` lists them with their options.
-"""
+PASSES: Mapping[str, Callable[[Program, InstructionSet, Found, int], Program]] = {"group": _group, "layout": _layout}
+"""The passes before `schedule`, in order. They share the matches of kernels, by which `layout` changes its program in
+place. `zeropoint.passes.NATIVE_PASSES` lists them with their options."""
 
 
 def steps_of(
-    program: Program, isa: InstructionSet, weights: ParameterBlock | None = None, progress: Progress = silent
+    program: Program,
+    isa: InstructionSet,
+    weights: ParameterBlock | None = None,
+    progress: Progress = silent,
+    observed: int = 0,
 ) -> Graph:
     """The steps of a program for one instruction set. A program may be grouped or laid out already.
 
-    Parameters are appended to `weights`, by default to a new block.
+    Parameters are appended to `weights`, by default to a block of the graph's own. The last `observed` results of a
+    program that is not grouped stay where they were computed.
 
     Raises CodegenError, with the op's name and location, for an op without a kernel, for a program that is grouped for
     another instruction set, and for inputs without a static shape.
@@ -53,8 +56,8 @@ def steps_of(
     if noted is not None:
         return _resumed(program, isa, noted, weights)
     for run in progress([*PASSES.values()], "passes"):
-        program = run(program, isa, found)
-    return schedule(program, isa, found, weights)
+        program = run(program, isa, found, observed)
+    return schedule(program, isa, found, weights, observed)
 
 
 def _resumed(program: Program, isa: InstructionSet, noted: str, weights: ParameterBlock | None) -> Graph:

@@ -56,8 +56,10 @@ def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
         for buffer in (*step.writes, *step.reads):
             if buffer.space.in_arena:
                 spans[buffer] = (spans.get(buffer, (index, index))[0], index)
-    if graph.trips is not None and (counter := graph.trips.count.buffer) in spans:
-        spans[counter] = (spans[counter][0], len(graph.steps) - 1)  # it is read after the run
+    # They are read after the run.
+    read = [*graph.observed, *([] if graph.trips is None else [graph.trips.count])]
+    for buffer in {view.buffer for view in read} & spans.keys():
+        spans[buffer] = (spans[buffer][0], len(graph.steps) - 1)
     return spans
 
 

@@ -69,6 +69,10 @@ class Memory:
         cast = self.insert(MemorySpaceCastOp(base, MemRefType(memory_of(base).element_type, view.shape)))
         return self._converted(self.insert(ToTensorOp(cast.results[0])).results[0], type_)
 
+    def kept(self, view: View, type_: Attribute) -> SSAValue:
+        """A value where it is, as a tensor of the type that is returned."""
+        return self._converted(self.insert(ToTensorOp(self.of(view))).results[0], type_)
+
     def _converted(self, value: SSAValue, type_: Attribute) -> SSAValue:
         """A quantized value as its storage integers, or the reverse."""
         if value.type == type_:

@@ -22,7 +22,6 @@ from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import triple_of
 from zeropoint.codegen.llvm.text import Module
-from zeropoint.codegen.sharing import SharedDriver
 
 
 @dataclass(frozen=True)
@@ -74,17 +73,12 @@ def _source(kernel: EmittedKernel, name: str, isa: InstructionSet, checked: bool
 
     code = _code()
     build = "checked " if checked else ""
-    return ModuleSource(text() if code is None else f"{build}{code} {isa.name} {name} {kernel!r}", text)
+    return ModuleSource(text() if code is None else f"{build}{code} {isa.name} {isa.brief} {name} {kernel!r}", text)
 
 
-def driver_of(
-    graph: Graph, kernels: KernelModules, run: str, entries: str, *, checked: bool = False, shared: bool = False
-) -> dict[str, ModuleSource]:
-    """The modules of the function `run`, which runs every step: its parts, and `run` with the entry functions.
-
-    With `shared`, threads also compute shares that other threads have not begun (`sharing.py`).
-    """
-    driver = (SharedDriver if shared else Driver)(graph, kernels.names, run, checked)
+def driver_of(graph: Graph, kernels: KernelModules, run: str, entries: str) -> dict[str, ModuleSource]:
+    """The modules of the function `run`, which runs every step: its parts, and itself with the entry functions."""
+    driver = Driver(graph, kernels.names, run)
     triple = triple_of(graph.isa)
 
     def part(number: int) -> str:

@@ -1,11 +1,12 @@
 """The function that runs every step in this process. Threads do not wait for a thread that the system does not run.
 
-`void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr marks, i64 call)`: `call` is
-the number of the call, in the upper 32 bits. The steps between two barriers (`needs_barrier`) are a *superstep*. A step
-has one share for each thread, or one for each task if there are fewer tasks. A thread computes its own shares of a
-superstep and waits a moment for the others. Then it computes the shares that no thread has begun, and waits until all
-shares are computed. So a thread waits long only for a thread that was suspended in the middle of a share. The result of
-a share does not depend on the thread that computes it, so one thread or several give the same bits.
+`void run(i64 thread, i64 threads, ptr arena, ptr weights, ptr inputs, ptr outputs, ptr marks, i64 call, ptr table)`:
+`call` is the number of the call, in the upper 32 bits. The steps are data (`StepTable`), so this function is the same
+for all programs, and compiled once. Steps between two barriers (`needs_barrier`) are a *superstep*. A step has one
+share for each thread, or one for each task if there are fewer. A thread computes its own shares of a superstep and
+waits a moment for the others. Then it computes those that no thread has begun, and waits until every share is computed.
+So no thread waits long for a thread without a processor, unless that lost the processor in the middle of a share.
+Shares do not depend on who computes them: one thread or several give the same bits.
 
 `marks` are i64, all equal to `call` when a call begins:
 
@@ -19,26 +20,17 @@ A thread that wakes up in a later call finds other numbers in the upper halves. 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
-from typing import ClassVar
 
-from zeropoint.codegen.driver import PART, Driver, needs_barrier
-from zeropoint.codegen.graph import Graph
+from zeropoint.codegen.driver import waiting
+from zeropoint.codegen.graph import Step
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
+from zeropoint.codegen.step_table import BLOCKS, INPUTS, OUTPUTS, TableArgument, TableHeader, TableStep
 
-LINE = 8
-"""The number of marks (i64) in a cache line."""
-SOON = 50
-"""The number of polls for the end of a superstep, about two microseconds, before a thread looks for shares of others.
-
-After polls without success, it looks immediately in the following supersteps of the function, because another thread is
-probably not running."""
-PIECE = 8
-"""The number of supersteps in one function. LLVM's time grows faster than the length of a function."""
+ARGUMENTS = 8
+"""The function is written for this number of arguments of a step, or a multiple of it."""
 
 SHARING = """
 define internal i1 @begun(ptr %mark, i64 %call) nounwind {
@@ -100,152 +92,186 @@ declare i32 @sched_yield()
 """
 
 
-def supersteps_of(graph: Graph) -> list[list[int]]:
-    """The numbers of the steps of every superstep: the steps between two barriers, but at most `PART`."""
-    supersteps: list[list[int]] = []
-    for number, barrier in enumerate(needs_barrier(graph)):
-        # A superstep ends early if its function would become too long for LLVM's passes.
-        if barrier or not supersteps or len(supersteps[-1]) == PART:
-            supersteps.append([])
-        supersteps[-1].append(number)
-    return supersteps
+def most_arguments(steps: Sequence[Step]) -> int:
+    """The number of arguments that the function for these steps is written for."""
+    return ARGUMENTS * -(-max((len(step.arguments) for step in steps), default=1) // ARGUMENTS)
 
 
-def _whole_lines(marks: int) -> int:
-    return -(-marks // LINE) * LINE
+@functools.cache
+def shared_driver(run: str, arguments: int, triple: str, entries: str, *, checked: bool) -> str:
+    """The module of `run`, for steps of up to this number of arguments, with the functions `entries`."""
+    module = Module()
+    _Emitter(module, run, arguments, checked=checked).emit()
+    return str(module) + waiting(SHARING + entries, triple)
 
 
-def marks_of(graph: Graph, threads: int) -> int:
-    """The number of marks that the threads of a call share; 0 for a single thread."""
-    each = _whole_lines(len(graph.steps))
-    # The marks of each thread begin a new cache line, so that taking a share does not write the lines of others.
-    return _whole_lines(len(supersteps_of(graph))) + threads * each if threads > 1 else 0
+class _Emitter:
+    """Emits `run`; with `checked`, kernels get the address of their block of bounds, whose table follows the inputs."""
 
-
-@dataclass(frozen=True)
-class SharedDriver(Driver):
-    """`Driver` for this process. A part has two functions, `alone` for one thread and `shared` for several."""
-
-    support: ClassVar[str] = SHARING
-    arguments: ClassVar[Sequence[tuple[str, str]]] = (
-        *(("i64", "thread"), ("i64", "threads"), ("ptr", "arena"), ("ptr", "weights")),
-        *(("ptr", "inputs"), ("ptr", "outputs"), ("ptr", "marks"), ("i64", "call")),
+    RUN = (
+        *(("i64", "thread"), ("i64", "threads"), ("ptr", "arena"), ("ptr", "weights"), ("ptr", "inputs")),
+        *(("ptr", "outputs"), ("ptr", "marks"), ("i64", "call"), ("ptr", "table")),
+    )
+    PERFORM = (
+        *(("ptr", "table"), ("ptr", "step"), ("ptr", "spaces"), ("ptr", "bounds")),
+        ("i64", "begin"),
+        ("i64", "end"),
+    )
+    SHARE = (
+        *(("ptr", "table"), ("ptr", "step"), ("ptr", "spaces"), ("ptr", "bounds"), ("i64", "thread")),
+        *(("i64", "threads"), ("ptr", "mark"), ("i64", "call"), ("ptr", "done")),
     )
 
-    @cached_property
-    def supersteps(self) -> list[list[int]]:
-        """The steps of every superstep."""
-        return supersteps_of(self.graph)
+    def __init__(self, module: Module, run: str, arguments: int, *, checked: bool):
+        self.module, self.run, self.most, self.checked = module, run, arguments, checked
 
-    @cached_property
-    def parts(self) -> Sequence[range]:
-        """The supersteps of each part: a part has at most `PART` steps."""
-        parts: list[range] = []
-        first, steps = 0, 0
-        for number, superstep in enumerate(self.supersteps):
-            if steps and steps + len(superstep) > PART:
-                parts.append(range(first, number))
-                first, steps = number, 0
-            steps += len(superstep)
-        return [*parts, range(first, len(self.supersteps))]
-
-    def emit_part(self, module: Module, number: int) -> None:
-        """Define the two functions of a part."""
-        alone = module.function(f"{self.run}_alone{number}", self.arguments)
-        bounds = self.bounds(alone)
-        for step in chain.from_iterable(self.supersteps[superstep] for superstep in self.parts[number]):
-            self.perform(alone, step, i64(0), i64(self.tasks(step)), bounds)
-        alone.ret()
-        name = f"{self.run}_shared{number}"
-        shared, supersteps = module.function(name, self.arguments), self.parts[number]
-        for first in supersteps[::PIECE]:
-            shared.delegate(f"{name}_{first}", *shared.arguments)
-            piece = module.function(f"{name}_{first}", self.arguments)
-            emitter = _Shares(self, piece)
-            for superstep in range(first, min(first + PIECE, supersteps.stop)):
-                emitter.emit(superstep)
-            piece.ret()
-        shared.ret()
-
-    def emit(self, module: Module) -> None:
-        """Define `run`, which calls the parts."""
-        f = module.function(self.run, self.arguments)
+    def emit(self) -> None:
+        """All functions."""
+        self._perform()
+        self._share()
+        f = self.module.function(self.run, self.RUN)
+        thread, threads, arena, weights, inputs, outputs, marks, call, table = f.arguments
+        blocks, spaces = f.scratch(16), f.scratch(24)
+        for pointer, to, index in (
+            (arena, blocks, 0),
+            (weights, blocks, 1),
+            (blocks, spaces, BLOCKS),
+            (inputs, spaces, INPUTS),
+            (outputs, spaces, OUTPUTS),
+        ):
+            f.store(pointer, to, 8 * index, align=8)
+        bounds = table
+        if self.checked:
+            bounds = f.load("ptr", inputs, f.mul(_number(f, table, TableHeader.INPUTS), 8), align=8)
+        common = table, spaces, bounds
 
         def alone() -> None:
-            for number in range(len(self.parts)):
-                f.perform(f"{self.run}_alone{number}", *f.arguments)
+            def one(n: Value, _: list[Value]) -> None:
+                step = _step(f, table, n)
+                f.delegate("perform", table, step, spaces, bounds, i64(0), _number(f, step, TableStep.TASKS))
+
+            f.loop(0, _number(f, table, TableHeader.STEPS), 1, one)
             f.ret()
 
-        f.leave(f.compare("eq", f.arguments[1], 1), alone)
-        for number in range(len(self.parts)):
-            f.perform(f"{self.run}_shared{number}", *f.arguments)
+        f.leave(f.compare("eq", threads, 1), alone)
+        superstep = _Superstep(f, common, (thread, threads), marks, call)
+        f.loop(0, _number(f, table, TableHeader.SUPERSTEPS), 1, superstep.emit, [superstep.soon])
+        f.ret()
+
+    def _perform(self) -> None:
+        """Tasks begin to end of a step."""
+        f = self.module.function("perform", self.PERFORM)
+        table, step, spaces, bounds, begin, end = f.arguments
+        pointers, count = f.scratch(8 * self.most), _number(f, step, TableStep.COUNT)
+        arguments = f.at(table, _number(f, step, TableStep.ARGUMENTS))
+
+        def find(n: Value, _: list[Value]) -> None:
+            argument = f.at(arguments, f.mul(n, 8 * TableArgument.SIZE))
+            space = f.load("ptr", spaces, f.mul(_number(f, argument, TableArgument.SPACE), 8), align=8)
+            base = f.load("ptr", space, f.mul(_number(f, argument, TableArgument.INDEX), 8), align=8)
+            f.store(f.at(base, _number(f, argument, TableArgument.OFFSET)), pointers, f.mul(n, 8), align=8)
+
+        f.loop(0, count, 1, find)
+        kernel = f.load("ptr", step, 8 * TableStep.KERNEL, align=8)
+        more = (f.at(bounds, _number(f, step, TableStep.BOUNDS)),) if self.checked else ()
+        for number in range(self.most + 1):
+
+            def call(number: int = number) -> None:
+                given = (f.load("ptr", pointers, 8 * n, align=8) for n in range(number))
+                f.emit(f"call void {kernel.name}({', '.join(map(str, (*given, begin, end, *more)))})")
+                f.ret()
+
+            f.leave(f.compare("eq", count, number), call)
+        f.ret()
+
+    def _share(self) -> None:
+        """The share of a thread of one step, if it has one and no thread has begun it."""
+        f = self.module.function("share", self.SHARE)
+        table, step, spaces, bounds, thread, threads, mark, call, done = f.arguments
+        tasks = _number(f, step, TableStep.TASKS)
+
+        def taken() -> None:
+            # With fewer tasks than threads, share t is task t. The first threads have work then, as one of them calls.
+            few = f.compare("ult", tasks, threads)
+            begin, end = (
+                f.select(few, f.minimum(t, tasks), f.binary("udiv", f.binary("mul", t, tasks), threads))
+                for t in (thread, f.add(thread, 1))
+            )
+            f.delegate("perform", table, step, spaces, bounds, begin, end)
+            # release: whoever sees the count also sees what the share has written.
+            f.let("i64", f"atomicrmw add {done}, i64 1 release")
+
+        def some() -> None:
+            f.branch(f.let("i1", f"call i1 @begun({mark}, {call})"), taken)
+
+        f.branch(f.compare("ult", thread, tasks), some)
         f.ret()
 
 
-class _Shares:
-    """Emits supersteps into a function, for one of several threads."""
+class _Superstep:
+    """Emits the loop over supersteps as one of several threads."""
 
-    def __init__(self, driver: SharedDriver, f: Function):
-        self.driver, self.f = driver, f
-        self.thread, self.threads = f.arguments[:2]
-        self.marks, self.call = f.arguments[6:]
-        self.bounds = driver.bounds(f)
-        self.turns = Value("i32", str(SOON))
+    def __init__(
+        self,
+        f: Function,
+        common: tuple[Value, Value, Value],
+        threads: tuple[Value, Value],
+        marks: Value,
+        call: Value,
+    ):
+        self.f, self.common, self.marks, self.call = f, common, marks, call
+        self.thread, self.threads = threads
+        self.table = common[0]
+        self.soon = f.cast("trunc", _number(f, self.table, TableHeader.SOON), "i32")
 
-    def emit(self, superstep: int) -> None:
-        """Compute the thread's own shares of a superstep, then shares that no thread has begun; wait for the rest."""
-        f, steps = self.f, self.driver.supersteps[superstep]
-        mine, done = self._shares(self.thread), f.at(self.marks, 8 * superstep)
-        total = i64(0)
-        for step in steps:
+    def emit(self, number: Value, carried: list[Value]) -> list[Value]:
+        """Compute the own shares of a superstep, then those that no thread has begun, and wait for the rest."""
+        f, table = self.f, self.table
+        place = f.at(table, f.mul(f.add(number, TableHeader.SIZE), 8))
+        steps = _number(f, place, 0), _number(f, place, 1)
+        done, total = f.at(self.marks, f.mul(number, 8)), i64(0)
+
+        def count(n: Value, sums: list[Value]) -> list[Value]:
             # Shares, not tasks, are counted: a step with fewer tasks than threads has one for each task.
-            total = f.add(total, f.minimum(i64(self.driver.tasks(step)), self.threads))
-            self._share(step, self.thread, mine, done)
-        self._finish(steps, done, f.add(self.call, total))
+            tasks = _number(f, _step(f, table, n), TableStep.TASKS)
+            return [f.add(sums[0], f.minimum(tasks, self.threads))]
 
-    def _finish(self, steps: Sequence[int], done: Value, target: Value) -> None:
-        """If the superstep does not end soon, compute the shares that no thread has begun, and wait for the others."""
-        f = self.f
+        (total,) = f.loop(*steps, 1, count, [total])
+        self._shares(steps, self.thread, done)
+        target = f.add(self.call, total)
+        ended = f.let("i1", f"call i1 @ended({done}, {target}, {carried[0]})")
 
         def others(index: Value, _: list[Value]) -> None:
             behind = f.add(self.thread, index)
             over = f.binary("sub", behind, self.threads)
-            other = f.select(f.compare("ult", behind, self.threads), behind, over)
-            theirs = self._shares(other)
-            for step in steps:
-                self._share(step, other, theirs, done)
+            self._shares(steps, f.select(f.compare("ult", behind, self.threads), behind, over), done)
 
         def rest() -> None:
             f.loop(1, self.threads, 1, others)
             f.emit(f"call void @await({done}, {target})")
 
-        ended = f.let("i1", f"call i1 @ended({done}, {target}, {self.turns})")
-        # If a superstep did not end soon, some thread is probably not running, and will be late in the next one, too.
-        self.turns = f.select(ended, Value("i32", str(SOON)), Value("i32", "0"))
         f.branch(f.compare("eq", ended, 0), rest)
+        # If a superstep did not end soon, some thread probably has no processor, and will be late in the next one, too.
+        return [f.select(ended, self.soon, Value("i32", "0"))]
 
-    def _shares(self, thread: Value) -> Value:
-        """The address of the marks of a thread's shares."""
-        first = self.f.at(self.marks, 8 * _whole_lines(len(self.driver.supersteps)))
-        return self.f.at(first, self.f.mul(thread, 8 * _whole_lines(len(self.driver.graph.steps))))
+    def _shares(self, steps: tuple[Value, Value], thread: Value, done: Value) -> None:
+        """The shares of a thread of some steps."""
+        f, (table, spaces, bounds) = self.f, self.common
+        row = f.binary("mul", thread, _number(f, table, TableHeader.ROW))
+        marks = f.at(f.at(self.marks, _number(f, table, TableHeader.MARKS)), row)
 
-    def _share(self, number: int, thread: Value, shares: Value, done: Value) -> None:
-        """Compute a thread's share of a step if no thread has begun it."""
-        f, tasks = self.f, self.driver.tasks(number)
+        def one(n: Value, _: list[Value]) -> None:
+            step, mark = _step(f, table, n), f.at(marks, f.mul(n, 8))
+            f.delegate("share", table, step, spaces, bounds, thread, self.threads, mark, self.call, done)
 
-        def taken() -> None:
-            # With fewer tasks than threads, share t is task t. So the first threads have work; thread 0 is the caller.
-            few = f.compare("ult", i64(tasks), self.threads)
-            begin, end = (
-                f.select(few, f.minimum(t, i64(tasks)), f.binary("udiv", f.mul(t, tasks), self.threads))
-                for t in (thread, f.add(thread, 1))
-            )
-            self.driver.perform(f, number, begin, end, self.bounds)
-            # Release order: a thread that sees the count also sees what the share has written.
-            f.let("i64", f"atomicrmw add {done}, i64 1 release")
+        f.loop(*steps, 1, one)
 
-        def some() -> None:
-            f.branch(f.let("i1", f"call i1 @begun({f.at(shares, 8 * number)}, {self.call})"), taken)
 
-        if tasks:
-            f.branch(f.compare("ult", thread, tasks), some)
+def _number(f: Function, place: Value, index: int) -> Value:
+    """A number of a table."""
+    return f.load("i64", place, 8 * index, align=8)
+
+
+def _step(f: Function, table: Value, number: Value) -> Value:
+    """The address of a step in the table."""
+    return f.at(f.at(table, _number(f, table, TableHeader.FIRST)), f.mul(number, 8 * TableStep.SIZE))

@@ -15,7 +15,7 @@ builtin.module attributes {zeropoint.corrections = [{name = "closed_form", salie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
+from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.methods import CORRECTIONS as NAMES
 from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform, Samples
@@ -243,8 +244,10 @@ def correct(
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
     if judged is None:
-        judged = judge_of(reference or program, parts, platform, progress).judged(program)
+        judged = judge_of(reference or program, parts, platform, progress, names).judged(program)
     judge = judged.judge
+    if judge.program is program:
+        platform = replace(platform, means=judge.means)
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
     before = judged.noise()
     best, attempts = trial.best(names, before)
@@ -255,15 +258,25 @@ def correct(
     return _recorded(made, Corrections(effort, parts.judges, *figures))
 
 
-def judge_of(reference: Program, parts: SampleParts, platform: Platform, progress: Progress = silent) -> Judge:
-    """Compares programs with the float form of a propagated one, on some of the held-back samples, then on all fitted
-    ones.
+def judge_of(
+    reference: Program,
+    parts: SampleParts,
+    platform: Platform,
+    progress: Progress = silent,
+    names: Sequence[str] = (),
+) -> Judge:
+    """Compares programs with a propagated one in float, on some of the samples held back, then on all fitted ones.
 
-    One judge serves both parts, because lowering and compiling a program takes longer than running it on the samples.
-    All fitted samples are used, so that a hard sample is not left out.
+    One judge for both parts: lowering and compiling a program takes longer than running it on the samples. All fitted
+    samples take part in the figures, so that a hard one is not left out. `names` are the methods that may be tried:
+    the judge finds the means that one of them needs.
     """
     samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
-    return Judge(reference, samples, platform.programs, progress)
+    means = None
+    # A mask leaves positions out of what the judge observes, which the means leave out themselves.
+    if platform.mask is None and any(name in METHODS and METHODS[name].needs_means for name in names):
+        means = FloatMeans.of(reference, fitting(reference, parts.fitted), platform.target)
+    return Judge(reference, samples, platform.programs, progress, means)
 
 
 @dataclass(frozen=True)

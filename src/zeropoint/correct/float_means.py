@@ -7,7 +7,7 @@ avoid this: the network runs as one program, and each result is summed when it i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -17,6 +17,7 @@ from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernels
 from zeropoint.correct.rows import Chosen, sampled_sum
 from zeropoint.interp import Engine, masks_of
+from zeropoint.interp.plan import Observe
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
@@ -38,6 +39,48 @@ class FloatMean:
         return self.sum / max(self.chosen.count, 1)
 
 
+@dataclass(eq=False)
+class FloatMeans:
+    """The mean results of the contractions of a propagated program in float, as samples are run.
+
+    `program` observes them: any run of the float network gives its outputs and these.
+    """
+
+    program: Program
+    samples: Sequence[Mapping[str, Array]]
+    means: list[FloatMean]
+    """In the order of the kernels."""
+
+    @staticmethod
+    def of(
+        program: Program, samples: Sequence[Mapping[str, Array]], target: Target, mask: str | None = None
+    ) -> FloatMeans:
+        """Means without any sample. Positions where the input `mask` is 0 are left out."""
+        masks = masks_of(samples, mask)
+        means: list[FloatMean] = []
+        for kernel in contraction_kernels(program, target):
+            means.append(FloatMean(kernel, Chosen.of(kernel, len(samples), masks), np.zeros(kernel.channels)))
+        keys: dict[SSAValue, str] = {mean.kernel.region.results[0]: str(number) for number, mean in enumerate(means)}
+        return FloatMeans(observed_float(program, keys), samples, means)
+
+    def observer(self, number: int) -> Observe:
+        """What adds the results of sample `number`."""
+
+        def observe(key: str, array: Array) -> None:
+            mean = self.means[int(key)]
+            mean.sum = mean.sum + sampled_sum(mean.kernel, array, mean.chosen.positions[number])
+
+        return observe
+
+    def for_kernels(
+        self, kernels: Sequence[ContractionKernel], samples: Sequence[Mapping[str, Array]]
+    ) -> list[FloatMean] | None:
+        """The means for the kernels of a copy of the program; None if they are other kernels, or of other samples."""
+        if len(kernels) != len(self.means) or list(map(id, samples)) != list(map(id, self.samples)):
+            return None
+        return [replace(mean, kernel=kernel) for mean, kernel in zip(self.means, kernels, strict=True)]
+
+
 def float_means(
     program: Program,
     samples: Sequence[Mapping[str, Array]],
@@ -45,29 +88,17 @@ def float_means(
     target: Target,
     progress: Progress,
     mask: str | None = None,
-) -> dict[QuantizeRegionOp, FloatMean]:
-    """The mean float results of the contractions of a propagated program, by region.
+) -> list[FloatMean]:
+    """The mean results of the contractions of a propagated program, in float, in order.
 
     Positions where the input `mask` is 0 do not count. Passes on the errors of the engine.
     """
-    masks = masks_of(samples, mask)
-    found: dict[QuantizeRegionOp, FloatMean] = {}
-    for kernel in contraction_kernels(program, target):
-        chosen = Chosen.of(kernel, len(samples), masks)
-        found[kernel.region] = FloatMean(kernel, chosen, np.zeros(kernel.channels))
-    keys = {str(number): mean for number, mean in enumerate(found.values())}
-    run = engine.prepare(observed_float(program, {mean.kernel.region.results[0]: key for key, mean in keys.items()}))
-    number = count()
+    found = FloatMeans.of(program, samples, target, mask)
+    run, number = engine.prepare(found.program), count()
     for sample in progress(samples, "means of channels"):
-        at = next(number)
-
-        def observe(key: str, array: Array, at: int = at) -> None:
-            mean = keys[key]
-            mean.sum = mean.sum + sampled_sum(mean.kernel, array, mean.chosen.positions[at])
-
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means
-            run(sample, observe=observe)
-    return found
+            run(sample, observe=found.observer(next(number)))
+    return found.means
 
 
 def observed_float(program: Program, keys: Mapping[SSAValue, str]) -> Program:

@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from zeropoint.correct.float_means import FloatMeans
 from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
@@ -28,11 +29,23 @@ class Judge:
     """Compares programs with the float outputs on some samples."""
 
     def __init__(
-        self, program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress = silent
+        self,
+        program: Program,
+        samples: Sequence[Mapping[str, Array]],
+        engine: Engine,
+        progress: Progress = silent,
+        means: FloatMeans | None = None,
     ):
-        self.samples, self._engine, self.progress = samples, engine, progress
-        run = engine.prepare(without_specs(program))
-        self._expected = [run(sample) for sample in progress(samples, "float outputs")]
+        """With `means`, the same runs of the float network find these; their samples are among `samples`."""
+        self.program, self.samples, self._engine, self.progress, self.means = program, samples, engine, progress, means
+        run = engine.prepare(without_specs(program) if means is None else means.program)
+        wanted = {} if means is None else {id(sample): number for number, sample in enumerate(means.samples)}
+        self._expected: list[dict[str, Array]] = []
+        with np.errstate(all="ignore"):  # non-finite samples give non-finite means
+            for sample in progress(samples, "float outputs"):
+                number = wanted.pop(id(sample), None)
+                observe = None if means is None or number is None else means.observer(number)
+                self._expected.append(run(sample, observe=observe))
 
     @property
     def counts(self) -> bool:

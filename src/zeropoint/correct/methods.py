@@ -10,7 +10,7 @@ from zeropoint.correct import analytic_bias, closed_form, empirical_bias
 from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
-from zeropoint.correct.float_means import float_means
+from zeropoint.correct.float_means import FloatMeans, float_means
 from zeropoint.correct.walk import WalkStep, fitting, walk
 from zeropoint.interp import Engine, MaskedEngine
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
@@ -31,6 +31,8 @@ class Platform:
     programs: Engine
     kernels: Callable[[int], Engine]
     target: Target
+    means: FloatMeans | None = None
+    """The mean results of float kernels, if runs of the float network have found them already."""
 
     @property
     def mask(self) -> str | None:
@@ -51,6 +53,8 @@ class Method:
     summary: str
     is_refitted: bool = False
     """Whether the method benefits from more samples. If so and it is kept, it is fitted again to all of them."""
+    needs_means: bool = False
+    """Whether it needs the mean results of float kernels."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,11 @@ def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction
 
 
 def _empirical(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
-    used = fitting(program, samples)
-    found = float_means(program, used, platform.whole, platform.target, progress, platform.mask)
+    used, kernels = fitting(program, samples), contraction_kernels(program, platform.target)
+    means = None if platform.means is None else platform.means.for_kernels(kernels, used)
+    if means is None:
+        means = float_means(program, used, platform.whole, platform.target, progress, platform.mask)
+    found = {mean.kernel.region: mean for mean in means}
 
     def visit(step: WalkStep) -> None:
         mean = found.get(step.region)
@@ -124,6 +131,7 @@ METHODS: Mapping[str, Method] = {
     "empirical_bias": Method(
         _empirical,
         "biases that give each quantized kernel the mean of the float kernel, kernel by kernel",
+        needs_means=True,
     ),
     "closed_form": Method(
         in_lock_step("closed_form", _closed_form),

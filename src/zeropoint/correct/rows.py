@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -19,7 +20,10 @@ from zeropoint.ir.tensors import Array, shape_of
 POSITIONS = 16384
 """The number of output positions sampled per kernel, over all samples."""
 BLOCK = 1 << 20
-"""The approximate number of column elements that are multiplied at a time."""
+"""About as many elements of columns are multiplied at a time."""
+ALONE = 1 << 18
+"""Products in a matrix product that NumPy's library computes by one thread. The threads of a greater one wait for the
+next one by polling, for longer than they compute."""
 EXACT = 1 << 24
 """Integers of a smaller magnitude, and their sums, are exact in f32."""
 ELEMENTS = 1 << 24
@@ -91,7 +95,8 @@ def exact_mean(kernel: ContractionKernel, exact: Sequence[Array], chosen: Chosen
 
 def sampled_sum(kernel: ContractionKernel, result: Array, positions: Array) -> Array:
     """The sum over positions of one sample's results, (channels,), f64."""
-    return kernel.geometry.results(result, positions).sum(axis=0, dtype=np.float64)
+    # Contiguous, so that the sum does not depend on the layout of the result.
+    return np.ascontiguousarray(kernel.geometry.results(result, positions)).sum(axis=0, dtype=np.float64)
 
 
 def products(rows: Array, matrix: Array) -> Array:
@@ -112,14 +117,30 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     word = np.float32 if greatest < EXACT else np.float64
     weight = weight.astype(word)
     sums: list[Array] = []
-    # A few large products. With small ones, the threads of a matrix product spend more time waiting than computing.
     for block in _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)):
         found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block]
-        columns = np.concatenate(found, axis=2).astype(word)
+        columns = np.empty((*found[0].shape[:2], sum(each.shape[2] for each in found)), word)
+        for end, each in zip(accumulate(each.shape[2] for each in found), found, strict=True):
+            columns[:, :, end - each.shape[2] : end] = each
         columns -= word(point)
-        sums.append(np.matmul(weight, columns).reshape(kernel.channels, -1).astype(np.float32))
+        sums.append(_exact_products(weight, columns).reshape(kernel.channels, -1).astype(np.float32))
     made = np.concatenate(sums, axis=1)
     made *= (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
+    return made
+
+
+def _exact_products(weight: Array, columns: Array) -> Array:
+    """Weights (groups, outputs, terms) times columns (groups, terms, positions), part by part: sums of integers that
+    are exact in any order."""
+    (groups, outputs, terms), count = weight.shape, columns.shape[2]
+    made = np.empty((groups, outputs, count), weight.dtype)
+    most = max(ALONE // max(terms, 1), 1)
+    wide = min(outputs, max(most // 8, 1))
+    size = max(most // max(wide, 1), 1)
+    for start in range(0, outputs, wide):
+        for first in range(0, count, size):
+            part = np.s_[:, start : start + wide], np.s_[:, :, first : first + size]
+            np.matmul(weight[part[0]], columns[part[1]], out=made[:, start : start + wide, first : first + size])
     return made
 
 

@@ -20,7 +20,7 @@ from functools import partial
 
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, TileSums, TileTarget
 from zeropoint.codegen.kernels.blockwise import Blocks
-from zeropoint.codegen.kernels.contraction_shape import UNROLLED, ContractionShape
+from zeropoint.codegen.kernels.contraction_shape import ContractionShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.tiles import Part, Split, divisor
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -76,14 +76,14 @@ class _Emitter:
         self.shape, self.isa, self.f = shape, isa, f
         self.source, *others, self.weights, self.out, self.begin, self.end = f.arguments
         self.other = others[0] if others else None
-        self.chunk = divisor(shape.groups) if shape.steps > UNROLLED else shape.steps
+        self.chunk = shape.chunk(isa)
         self.starts = self._starts()
         self.lines = 0
         self.ahead = self.weights
 
     def _starts(self) -> list[int]:
-        """The input offset of every chunk of steps."""
-        if self.shape.steps <= UNROLLED:
+        """Input offset of every chunk of steps."""
+        if self.chunk == self.shape.steps:
             return [0]
         return [run + 4 * g for run in self.shape.runs for g in range(0, self.shape.groups, self.chunk)]
 
@@ -202,7 +202,7 @@ class _Emitter:
         """Compute a tile. The sums of each block are added to wide sums."""
         f, isa, shape = self.f, self.isa, self.shape
         parameters, steps = self._parameters(weights, count), shape.groups // arithmetic.count
-        each = steps if steps <= UNROLLED else divisor(steps)
+        each = steps if steps <= 2 * isa.unrolled else divisor(steps, isa.unrolled)
         stride = each * shape.arithmetic.halves * count * isa.bytes
         zeros = arithmetic.starts(f, isa, parameters, count) * tile.pixels
 
@@ -292,7 +292,7 @@ class _Emitter:
 
     def _continue_panel(self, count: int, panel: Value, first: Value, terms: int, tile: Tile) -> None:
         """Accumulate the terms of a panel, the first of which is `first`, in a tile."""
-        f, each = self.f, divisor(terms)
+        f, each = self.f, divisor(terms, self.isa.unrolled)
         base = f.at(tile.source, f.mul(first, 4))
 
         def chunk(index: Value, sums: list[Value]) -> list[Value]:
@@ -357,7 +357,7 @@ class _Emitter:
 
     def _steps(self, count: int, weights: Value, tile: Tile, sums: list[Value], chunks: Chunks | None) -> list[Value]:
         f, isa, shape, size, source = self.f, self.isa, self.shape, tile.pixels, tile.source
-        if shape.steps <= UNROLLED:
+        if self.chunk == shape.steps:
             offsets = [run + 4 * g for run in shape.runs for g in range(shape.groups)]
             for line in range(self.lines):
                 f.prefetch(self.ahead, line * ALIGNMENT)

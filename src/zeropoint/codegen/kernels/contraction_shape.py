@@ -17,8 +17,6 @@ from zeropoint.codegen.kernels.tiles import Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.numerics.arrays import IntArray
 
-UNROLLED = 16
-"""The maximum number of steps of a fully unrolled loop."""
 KEPT = 16 << 10
 """The maximum size in bytes of a group's weights that stay in the L1 cache beside other data."""
 STREAMED = 30
@@ -28,7 +26,9 @@ EPILOGUE = {1: 4, 2: 4.5, 3: 6.5, 4: 6.5}
 UNPACKED = 2
 """The estimated cycles for dequantizing a vector of packed weights."""
 BLOCK = 24 << 10
-"""The maximum size in bytes of the weights in a block of steps."""
+"""Bytes of weights in a block of steps."""
+EXTRA = 0.3
+"""How much longer a kernel of short code may take that has groups of one size."""
 MANY = 24
 """The number of pixels from which packed weights are dequantized to memory, panel by panel, for all tiles of pixels."""
 
@@ -79,10 +79,13 @@ class ContractionShape:
         return len(self.runs) * self.groups
 
     def columns(self, isa: InstructionSet) -> Split:
-        """Split output vectors into groups of up to four. The group size has the lowest cost; ties take the largest."""
-        return min(
-            (greedy(self.vectors, most) for most in range(GROUP, 0, -1)), key=lambda split: self._cost(isa, split)
-        )
+        """Split output vectors into groups of at most four, by the size that costs least; larger ones win ties."""
+        found = [greedy(self.vectors, most) for most in range(GROUP, 0, -1)]
+        costs = [self._cost(isa, split) for split in found]
+        if isa.brief:
+            # Groups of two sizes are twice the code.
+            costs = [cost * (1 + EXTRA * (len(split.parts) - 1)) for cost, split in zip(costs, found, strict=True)]
+        return found[costs.index(min(costs))]
 
     def _cost(self, isa: InstructionSet, columns: Split) -> float:
         """The estimated cycles per row: products or loads at two per cycle, or weights streamed from the L2 cache."""
@@ -110,7 +113,7 @@ class ContractionShape:
         Between blocks, the output holds the accumulators. Without blocks, every tile of a long sum would reload its
         weights from outer caches.
         """
-        chunks = self.chunks()
+        chunks = self.chunks(isa)
         weights = self.weight_bytes(isa, count)
         if (
             self.arithmetic.packed > 1
@@ -126,17 +129,24 @@ class ContractionShape:
         """Whether the output temporarily holds accumulators, so that it may not share memory with the residual."""
         return self.paneled or any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
 
-    def chunks(self) -> int:
-        """The number of iterations of the loop over steps."""
-        # A chunk does not cross runs: its size divides the number of groups in a run.
-        return 1 if self.steps <= UNROLLED else self.steps // divisor(self.groups)
+    def chunks(self, isa: InstructionSet) -> int:
+        """Number of iterations of the loop over steps."""
+        return self.steps // self.chunk(isa)
+
+    def chunk(self, isa: InstructionSet) -> int:
+        """Steps in one iteration: all of them if they are few."""
+        # A chunk does not cross a run: its size divides the groups of one.
+        return self.steps if self.steps <= 2 * isa.unrolled else divisor(self.groups, isa.unrolled)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Split the pixels of a row into tiles for groups of `count` vectors, whose accumulators fit the registers."""
         # Registers hold the accumulators of the tile, the `count` weight vectors of a step and one broadcast input.
         # With packed weights, they also hold the words and the scales.
         held = 3 * count if self.arithmetic.packed > 1 and not self.paneled else count
-        return balanced(self.width, max(1, min(14, (isa.registers - held - 1) // count)))
+        most = max(1, min(14, (isa.registers - held - 1) // count))
+        # Tiles of two sizes are twice the code.
+        even = [size for size in range(most // 2 + 1, most + 1) if self.width % size == 0] if isa.brief else []
+        return greedy(self.width, even[-1]) if even else balanced(self.width, most)
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
         """The number of tiles of one group of `count` vectors."""

@@ -57,8 +57,8 @@ def greedy(length: int, most: int) -> Split:
     return Split.of((most, length // most), (length % most, 1))
 
 
-def divisor(length: int) -> int:
-    """A divisor of `length` up to 16, for the steps of a loop: the greatest in 4..8, otherwise the greatest."""
-    found = [n for n in range(1, min(length, 16) + 1) if length % n == 0]
-    good = [n for n in found if 4 <= n <= 8]
+def divisor(length: int, wanted: int) -> int:
+    """A divisor of `length` as steps of a loop: the greatest from half of `wanted` to it, else up to its double."""
+    found = [n for n in range(1, min(length, 2 * wanted) + 1) if length % n == 0]
+    good = [n for n in found if wanted <= 2 * n <= 2 * wanted]
     return good[-1] if good else found[-1]

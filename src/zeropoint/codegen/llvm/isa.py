@@ -8,7 +8,7 @@ normal order of elements.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
@@ -49,8 +49,21 @@ class InstructionSet:
     weight_limit: int = 128
     """The largest |weight| with which the dot product cannot saturate."""
 
+    brief: bool = False
+    """Whether code is short: without LLVM's passes, long code takes longer to compile than it saves."""
+
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
+
+    @property
+    def unoptimized(self) -> InstructionSet:
+        """The same instructions for code that LLVM does not optimize."""
+        return replace(self, brief=True)
+
+    @property
+    def unrolled(self) -> int:
+        """About so many steps of a sum are in one turn of a loop; up to twice as many are not in a loop."""
+        return 4 if self.brief else 8
 
     @property
     def narrowest(self) -> InstructionSet:

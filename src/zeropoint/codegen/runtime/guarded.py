@@ -20,9 +20,9 @@ from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.overruns import MemoryBounds, OverrunError
-from zeropoint.codegen.runtime.slots import Slot, check_trips, results_of
+from zeropoint.codegen.runtime.slots import Slot, check_trips, observed_values, results_of
 from zeropoint.codegen.runtime.workers import Workers
-from zeropoint.codegen.sharing import marks_of
+from zeropoint.codegen.step_table import StepTable
 from zeropoint.ir.tensors import Array
 
 PAGE = mmap.PAGESIZE
@@ -90,7 +90,7 @@ class _Side:
 class GuardedSlot(Slot):
     """Runs every call twice, in guarded memory."""
 
-    def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):
+    def __init__(self, code: Loaded, graph: Graph, table: StepTable, arena: int, threads: int):
         self.lock = threading.Lock()
         self._outputs = graph.outputs
         self._results = results_of(graph.outputs)
@@ -98,10 +98,13 @@ class GuardedSlot(Slot):
         self._sides = [_Side(graph, arena, high=high, fill=fill) for high, fill in ((True, 0xFF), (False, 0))]
         blocks = self._sides[0].arena.address, self._sides[0].weights.address
         ports = len(graph.inputs) + 1, len(graph.outputs)
-        self._workers = Workers(code, threads, *blocks, *ports, marks_of(graph, threads))
+        self._workers = Workers(code, threads, *blocks, *ports, table)
 
-    def run(self, values: list[Array]) -> list[Array]:
-        """The outputs. Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory."""
+    def run(self, values: list[Array]) -> tuple[list[Array], list[Array]]:
+        """The outputs and the observed values.
+
+        Raises OverrunError if a kernel leaves its buffers or reads uninitialized memory.
+        """
         ones, zeros = (self._run_on(side, values) for side in self._sides)
         for port, one, zero in zip(self._outputs, ones, zeros, strict=True):
             if one.tobytes() != zero.tobytes():
@@ -109,7 +112,8 @@ class GuardedSlot(Slot):
                     f"output {port.name}: found other values in memory of ones than of zeros, expected the same; a "
                     f"kernel reads uninitialized memory"
                 )
-        return zeros
+        side = self._sides[-1]
+        return zeros, observed_values(self._graph, side.arena.bytes, side.weights.bytes, values, zeros)
 
     def _run_on(self, side: _Side, values: list[Array]) -> list[Array]:
         self._workers.use(side.arena.address, side.weights.address)  # the workers now use this side

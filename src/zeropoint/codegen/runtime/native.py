@@ -10,15 +10,17 @@ from pathlib import Path
 from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import Loaded, host
+from zeropoint.codegen.llvm.machine import Loaded, host, triple_of
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import Arena, plan
-from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of
+from zeropoint.codegen.modules import KernelModules, ModuleSource, kernels_of
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.runtime.guarded import GuardedSlot, is_wanted
 from zeropoint.codegen.runtime.slots import Slot
 from zeropoint.codegen.runtime.workers import serve_text
+from zeropoint.codegen.sharing import most_arguments, shared_driver
+from zeropoint.codegen.step_table import StepTable
 from zeropoint.errors import OptionError
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
@@ -26,6 +28,8 @@ from zeropoint.ir.tensors import Array
 from zeropoint.progress import Progress, silent
 
 RUN = "zeropoint_run"
+SPINS = 60000
+"""How often a worker polls for the next call before it parks: some hundred microseconds or more."""
 
 
 def _dense(value: Array) -> Array:
@@ -33,21 +37,21 @@ def _dense(value: Array) -> Array:
     return value if value.flags.c_contiguous and value.flags.aligned else value.copy(order="C")
 
 
-def sources_of(graph: Graph, run: str = RUN, *, checked: bool = False) -> dict[str, ModuleSource]:
-    """The LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
-    kernels = kernels_of(graph, checked=checked)
-    driver = driver_of(graph, kernels, run, serve_text(run), checked=checked, shared=True)
-    return {**kernels.sources, **driver}
+def sources_of(graph: Graph, kernels: KernelModules, *, checked: bool = False) -> dict[str, ModuleSource]:
+    """LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
+    driver = shared_driver(RUN, most_arguments(graph.steps), triple_of(graph.isa), serve_text(RUN), checked=checked)
+    return {**kernels.sources, "driver": ModuleSource(driver, lambda: driver)}
 
 
 class NativeProgram:
     """An integer program as machine code, with its memory.
 
-    `callers` is the number of calls that may run concurrently, each with its own arena and threads. Further calls wait.
-    `arena` has the memory size of a run. `guarded` selects the debug build (`guarded.py`); by default,
-    `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the time and gives the same bits.
-    `progress` counts the passes and the modules to compile. `graph` has the steps of the program for `isa`, if they are
-    known.
+    `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
+    `arena` has the memory size of a run. The last `observed` outputs stay where they are computed: `observe_values`
+    passes them on. A worker polls `spins` times for the next call before it parks. `guarded` selects the debug build
+    (`guarded.py`); by default, `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the
+    time and computes the same bits. `progress` counts the passes, and the modules to compile. `graph` has the program's
+    steps for `isa`, if they are known.
 
     Raises CodegenError for an op without a kernel.
     """
@@ -64,24 +68,29 @@ class NativeProgram:
         optimized: bool = True,
         progress: Progress = silent,
         graph: Graph | None = None,
+        observed: int = 0,
+        spins: int = SPINS,
     ):
         if callers < 1:
             raise OptionError(f"found {callers} callers, expected at least 1")
         self.inputs: list[Port] = program.inputs
-        self.outputs: list[Port] = program.outputs
+        self.outputs: list[Port] = program.outputs[: len(program.outputs) - observed]
         self.threads = threads
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
+        if not optimized:
+            self.isa = self.isa.unoptimized
         self.guarded = is_wanted() if guarded is None else guarded
-        self.graph = steps_of(program, self.isa, progress=progress) if graph is None else graph
+        self.graph = steps_of(program, self.isa, None, progress, observed) if graph is None else graph
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
-        sources = sources_of(self.graph, checked=self.guarded)
-        # The debug build is not optimized: checks add thousands of branches, and LLVM's passes take more time than they
-        # save.
+        kernels = kernels_of(self.graph, checked=self.guarded)
+        sources = sources_of(self.graph, kernels, checked=self.guarded)
+        # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
         form = "object" if optimized and not self.guarded else "debug"
         objects = objects_of(sources, self.isa, cache=folder, form=form, progress=progress)
         self.code = Loaded(objects.values(), self.isa)
+        self._table = StepTable.of(self.graph, kernels.names, self.code, spins)
         self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
         self._closed = False
@@ -108,6 +117,12 @@ class NativeProgram:
         Arrays that are not contiguous and aligned are copied. Raises RuntimeError after `close`, and in a forked
         process, which does not have the worker threads.
         """
+        return self.observe_values(values)
+
+    def observe_values(
+        self, values: Sequence[Array], see: Callable[[list[Array], list[Array]], object] | None = None
+    ) -> list[Array]:
+        """The same; `see` gets the outputs and the observed values. The next call may overwrite the latter."""
         if self.threads > 1 and os.getpid() != self._process:
             raise RuntimeError(
                 f"found a call in process {os.getpid()}, which was forked from {self._process} and has none of its "
@@ -119,7 +134,10 @@ class NativeProgram:
         with slot.lock:
             if self._closed:
                 raise RuntimeError("found a call of a program that is closed, expected an open one; load it again")
-            return slot.run(arrays)
+            results, observed = slot.run(arrays)
+            if see is not None:
+                see(results, observed)
+            return results
 
     def _free(self) -> Slot:
         """An idle execution slot, or the next busy one in round-robin order.
@@ -133,8 +151,8 @@ class NativeProgram:
 
     def _slot(self) -> Slot:
         if self.guarded:
-            return GuardedSlot(self.code, self.graph, self.arena.size, self.threads)
-        return Slot(self.code, self.graph, self.arena.size, self.threads)
+            return GuardedSlot(self.code, self.graph, self._table, self.arena.size, self.threads)
+        return Slot(self.code, self.graph, self._table, self.arena.size, self.threads)
 
     def close(self) -> None:
         """Wait for running calls, and end the worker threads. Later calls raise RuntimeError."""

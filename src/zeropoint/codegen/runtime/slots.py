@@ -6,11 +6,11 @@ import threading
 
 import numpy as np
 
-from zeropoint.codegen.graph import Graph
+from zeropoint.codegen.graph import Graph, Space
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.workers import Workers
-from zeropoint.codegen.sharing import marks_of
+from zeropoint.codegen.step_table import StepTable
 from zeropoint.ir.program import Port
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.limits import LimitExceeded
@@ -26,25 +26,25 @@ def aligned(size: int) -> Array:
 class Slot:
     """Memory and threads for one call at a time. The running call holds `lock`."""
 
-    def __init__(self, code: Loaded, graph: Graph, arena: int, threads: int):
+    def __init__(self, code: Loaded, graph: Graph, table: StepTable, arena: int, threads: int):
         self.lock = threading.Lock()
         self._results = results_of(graph.outputs)
         self._graph = graph
         memory, weights = aligned(max(1, arena)), graph.weights.array
         self._memory = memory, weights
-        ports, marks = (len(graph.inputs), len(graph.outputs)), marks_of(graph, threads)
-        self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, marks)
+        ports = len(graph.inputs), len(graph.outputs)
+        self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, table)
 
-    def run(self, values: list[Array]) -> list[Array]:
-        """Run on valid inputs, which must be dense and aligned, and return the outputs.
+    def run(self, values: list[Array]) -> tuple[list[Array], list[Array]]:
+        """The outputs for valid inputs, which must be dense and aligned, and the observed values.
 
-        Raises LimitExceeded if loops exceed the limit of trips.
+        The latter are in the slot's memory: the next run overwrites them. Raises LimitExceeded after too many trips.
         """
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         addresses = [[array.ctypes.data for array in arrays] for arrays in (values, results)]
         self._workers.run(*addresses, held=(values, results, self._memory))
         check_trips(self._graph, self._memory[0])
-        return results
+        return results, observed_values(self._graph, *self._memory, values, results)
 
     def close(self) -> None:
         """End the threads."""
@@ -54,6 +54,24 @@ class Slot:
 def results_of(ports: list[Port]) -> list[tuple[tuple[int, ...], np.dtype[np.generic]]]:
     """The shapes and dtypes of outputs."""
     return [(shape_of(port.type), element_dtype(element_of(port.type))) for port in ports]
+
+
+def observed_values(
+    graph: Graph, arena: Array, weights: Array, values: list[Array], results: list[Array]
+) -> list[Array]:
+    """The observed values after a run, read-only, where they were computed."""
+    found: list[Array] = []
+    for view in graph.observed:
+        buffer = view.buffer
+        if buffer.space.in_arena or buffer.space is Space.WEIGHTS:
+            base, start = arena if buffer.space.in_arena else weights, buffer.offset
+        else:
+            given = values if buffer.space is Space.INPUT else results
+            base, start = given[buffer.index].reshape(-1).view(np.uint8), 0
+        array: Array = np.ndarray(view.shape, view.dtype, base.data, start + view.offset, view.strides)
+        array.flags.writeable = False
+        found.append(array)
+    return found
 
 
 def check_trips(graph: Graph, arena: Array) -> None:

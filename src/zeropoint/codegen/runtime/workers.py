@@ -7,7 +7,7 @@ In the control block, fields that are written often have their own cache lines:
 | bytes | |
 |---|---|
 | 0 | number of the last request (i32) |
-| 64 | threads (i64), pointers to arena, weights, inputs, outputs; bit mask of the workers to wake; marks (i64) |
+| 64 | threads (i64), pointers to arena, weights, inputs, outputs; bit mask of the workers to wake; marks (i64); steps |
 | 128 + 64 t | worker t: the last request it served (i32), 1 if it is parked (i32), 1 if it has to end (i32) |
 | 128 + 64 threads | the marks of the shares (`sharing.py`) |
 
@@ -27,11 +27,9 @@ from queue import SimpleQueue
 import numpy as np
 
 from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.codegen.step_table import StepTable, TableHeader
 from zeropoint.errors import OptionError
 from zeropoint.ir.tensors import Array
-
-SPINS = 60000
-"""The number of times that a worker polls for the next request before it parks: some hundred microseconds or more."""
 
 PARKED = 1
 """The return value of a worker's native code if it has parked and must wait for its bell."""
@@ -45,9 +43,13 @@ entry:
   %parked = getelementptr i8, ptr %mine, i64 4
   %ending = getelementptr i8, ptr %mine, i64 8
   store atomic i32 0, ptr %parked seq_cst, align 4
+  %place.table = getelementptr i8, ptr %control, i64 120
+  %table = load ptr, ptr %place.table, align 8
+  %place.most = getelementptr i8, ptr %table, i64 PLACE
+  %most = load i64, ptr %place.most, align 8
   br label %wait
 wait:
-  %spins = phi i32 [ 0, %entry ], [ 0, %work ], [ %more, %relax ]
+  %spins = phi i64 [ 0, %entry ], [ 0, %work ], [ %more, %relax ]
   %request = load atomic i32, ptr %control seq_cst, align 64
   %served = load i32, ptr %mine, align 64
   %new = icmp ne i32 %request, %served
@@ -61,8 +63,8 @@ idle:
   %stop = icmp ne i32 %end, 0
   br i1 %stop, label %leave, label %count
 count:
-  %more = add i32 %spins, 1
-  %long = icmp ugt i32 %more, SPINS
+  %more = add i64 %spins, 1
+  %long = icmp ugt i64 %more, %most
   br i1 %long, label %park, label %relax
 relax:
   PAUSE
@@ -94,17 +96,20 @@ entry:
   %p2 = getelementptr i8, ptr %control, i64 80
   %p3 = getelementptr i8, ptr %control, i64 88
   %p4 = getelementptr i8, ptr %control, i64 96
+  %p7 = getelementptr i8, ptr %control, i64 120
   %threads = load i64, ptr %p0, align 8
   %arena = load ptr, ptr %p1, align 8
   %weights = load ptr, ptr %p2, align 8
   %inputs = load ptr, ptr %p3, align 8
   %outputs = load ptr, ptr %p4, align 8
+  %table = load ptr, ptr %p7, align 8
   %place = mul i64 %threads, 64
   %base = add i64 %place, 128
   %marks = getelementptr i8, ptr %control, i64 %base
   %wide = zext i32 %request to i64
   %call = shl i64 %wide, 32
-  call void @RUN(i64 %thread, i64 %threads, ptr %arena, ptr %weights, ptr %inputs, ptr %outputs, ptr %marks, i64 %call)
+  call void @RUN(i64 %thread, i64 %threads, ptr %arena, ptr %weights, ptr %inputs, ptr %outputs, ptr %marks, i64 %call,
+                 ptr %table)
   ret void
 }
 
@@ -176,30 +181,33 @@ entry:
 
 def serve_text(run: str) -> str:
     """The functions that workers and callers enter, around the function `run`."""
-    return SERVE.replace("@RUN", f"@{run}").replace("SPINS", str(SPINS))
+    return SERVE.replace("@RUN", f"@{run}").replace("PLACE", str(8 * TableHeader.SPINS))
 
 
 class Workers:
     """The threads of one execution slot. They end when the last reference to this object is dropped."""
 
-    def __init__(self, code: Loaded, threads: int, arena: int, weights: int, inputs: int, outputs: int, marks: int):
+    def __init__(
+        self, code: Loaded, threads: int, arena: int, weights: int, inputs: int, outputs: int, table: StepTable
+    ):
         if not 1 <= threads <= 64:
             raise OptionError(f"found {threads} threads, expected 1 to 64")
         self.threads = threads
+        marks, steps = table.marks(threads), table.array
         self._control = np.zeros(128 + 64 * threads + 8 * marks + 64, np.uint8)
         start = -self._control.ctypes.data % 64
         self._address = self._control.ctypes.data + start
         self._inputs, self._outputs = (ctypes.c_void_p * max(1, inputs))(), (ctypes.c_void_p * max(1, outputs))()
-        self._fields: Array = self._control[start + 64 : start + 120].view(np.int64)
+        self._fields: Array = self._control[start + 64 : start + 128].view(np.int64)
         pointers = arena, weights, ctypes.addressof(self._inputs), ctypes.addressof(self._outputs)
-        self._fields[:] = [threads, *pointers, 0, marks]
+        self._fields[:] = [threads, *pointers, 0, marks, steps.ctypes.data]
         self._held: list[object] = []
         self._request = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_request"))
         self._first = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_first"))
         serve = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_serve"))
         self._bells: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(threads)]
         self._endings = [self._control[start + 128 + 64 * t + 8 :][:4].view(np.int32) for t in range(threads)]
-        parts = (self._control, self._inputs, self._outputs, code)
+        parts = (self._control, self._inputs, self._outputs, steps, code)
         for thread in range(1, threads):
             target = threading.Thread(
                 target=_serve,

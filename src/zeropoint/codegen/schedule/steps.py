@@ -63,15 +63,19 @@ KERNELS: Mapping[str, Callable[[Body], None]] = {
 
 
 def schedule(
-    program: Program, isa: InstructionSet, found: Found | None = None, weights: ParameterBlock | None = None
+    program: Program,
+    isa: InstructionSet,
+    found: Found | None = None,
+    weights: ParameterBlock | None = None,
+    observed: int = 0,
 ) -> Graph:
     """The graph of steps of a program's kernels, for one instruction set. `found` has the known matches of kernels.
 
-    Parameters are appended to `weights`; by default, to a new block.
+    Parameters are appended to `weights`, by default to a block of the graph's own. The last `observed` results stay
+    where they were computed.
     """
-    return _Schedule(
-        program, isa, {} if found is None else found, ParameterBlock() if weights is None else weights
-    ).graph
+    block = ParameterBlock() if weights is None else weights
+    return _Schedule(program, isa, {} if found is None else found, block, observed=observed).graph
 
 
 class _Schedule:
@@ -82,9 +86,11 @@ class _Schedule:
         found: Found,
         weights: ParameterBlock,
         trips: TripCounter | None = None,
+        observed: int = 0,
     ):
         self._found = found
-        self.graph = Graph(program.inputs, program.outputs, isa, weights=weights, trips=trips)
+        outputs = program.outputs[: len(program.outputs) - observed]
+        self.graph = Graph(program.inputs, outputs, isa, weights=weights, trips=trips)
         if trips is None and has_loops(program.entry):
             self.graph.trips = count_trips(self.graph)
         self._program = program
@@ -93,18 +99,18 @@ class _Schedule:
         self._views: dict[SSAValue, View] = {}
         *ops, last = program.entry.ops
         assert isinstance(last, ReturnOp)
-        self._outputs = {self._returned(value): index for index, value in enumerate(last.operands)}
+        returned, kept = last.operands[: len(outputs)], last.operands[len(outputs) :]
+        self._outputs = {self._returned(value): index for index, value in enumerate(returned)}
         for op in ops:
             self._append(op)
-            RECENT_PAGES.release()  # the weights have been read, and their packed copy is complete
-        self.graph.results = [self._views[self._returned(value)] for value in last.operands]
+            RECENT_PAGES.release()  # the match has read the weights, and their packed copy is complete
+        self.graph.results = [self._views[self._returned(value)] for value in returned]
+        self.graph.observed = [self._views[_memref(value)] for value in kept]
 
     @staticmethod
     def _returned(value: SSAValue) -> SSAValue:
-        """The memref of the caller's array for a returned value."""
-        value = unconverted(value)
-        assert isinstance(value, OpResult) and isinstance(value.op, ToTensorOp)
-        cast = value.op.memref
+        """The memref of the caller's array for a returned tensor."""
+        cast = _memref(value)
         assert isinstance(cast, OpResult) and isinstance(cast.op, MemorySpaceCastOp)
         return cast.op.source
 
@@ -182,6 +188,13 @@ class _Schedule:
         value = activation if view.itemsize == 1 else 0
         kernel = Border(n, h, row, image, w * pitch, top * row + left * pitch, right * pitch + bottom * row, value)
         self.graph.call(_said("border", op), kernel, [], [view], halo=True)
+
+
+def _memref(value: SSAValue) -> SSAValue:
+    """The memref of a returned tensor."""
+    value = unconverted(value)
+    assert isinstance(value, OpResult) and isinstance(value.op, ToTensorOp)
+    return value.op.memref
 
 
 def _said(what: str, op: Operation) -> str:

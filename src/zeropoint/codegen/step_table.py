@@ -1,0 +1,118 @@
+"""The steps of a program as a table of numbers, for the function that runs them in this process (`sharing.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+
+import numpy as np
+
+from zeropoint.codegen.driver import block_bytes, needs_barrier
+from zeropoint.codegen.graph import Graph, Parameters, Space, View, every_step
+from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.ir.tensors import Array
+
+LINE = 8
+"""Marks, which are i64, in a cache line."""
+SOON = 50
+"""Turns of waiting for the end of a superstep, about two microseconds, before a thread looks for shares of others.
+
+After a wait in vain, it looks at once in the following superstep: another thread may have no processor."""
+
+
+def supersteps_of(graph: Graph) -> list[list[int]]:
+    """The numbers of the steps of every superstep: those between two barriers."""
+    supersteps: list[list[int]] = []
+    for number, barrier in enumerate(needs_barrier(graph)):
+        if barrier or not supersteps:
+            supersteps.append([])
+        supersteps[-1].append(number)
+    return supersteps
+
+
+class TableHeader:
+    """The places of the numbers at the start of a table."""
+
+    SUPERSTEPS, STEPS, MARKS, ROW, INPUTS, FIRST, SOON, SPINS = range(8)
+    """Numbers of supersteps and of steps; bytes of the marks of supersteps, and of those of a thread; the number of
+    inputs; the offset in bytes of the first step; `SOON`; how often a worker polls for the next call. The first steps
+    of the supersteps follow the header."""
+    SIZE = 8
+
+
+class TableStep:
+    """The places of the numbers of a step."""
+
+    KERNEL, TASKS, COUNT, ARGUMENTS, BOUNDS = range(5)
+    """The address of the kernel; the numbers of tasks and of arguments; the offsets in bytes of the first argument in
+    the table and of the step's block in the table of bounds."""
+    SIZE = 5
+
+
+class TableArgument:
+    """The places of the numbers of an argument: a table of addresses, the place in it, and the offset in bytes."""
+
+    SPACE, INDEX, OFFSET = range(3)
+    SIZE = 3
+
+
+BLOCKS, INPUTS, OUTPUTS = range(3)
+"""Tables of addresses: arena and weights; the caller's arrays."""
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """The steps of a program as i64, for the function that runs them: header, first steps of the supersteps, steps,
+    arguments."""
+
+    array: Array
+
+    @staticmethod
+    def of(graph: Graph, names: Sequence[str], code: Loaded, spins: int) -> StepTable:
+        """The table of a graph whose arena is planned; `names` are the functions of the steps in `code`.
+
+        A worker polls `spins` times for the next call before it parks.
+        """
+        supersteps, count = supersteps_of(graph), len(graph.steps)
+        starts = [0, *accumulate(map(len, supersteps))]
+        first = TableHeader.SIZE + len(starts)
+        header = [0] * TableHeader.SIZE
+        header[TableHeader.SUPERSTEPS], header[TableHeader.STEPS] = len(supersteps), count
+        header[TableHeader.MARKS], header[TableHeader.ROW] = _lines(len(supersteps)), _lines(count)
+        header[TableHeader.INPUTS], header[TableHeader.FIRST] = len(graph.inputs), 8 * first
+        header[TableHeader.SOON], header[TableHeader.SPINS] = SOON, spins
+        numbers = [len(step.arguments) for step in graph.steps]
+        arguments = accumulate(
+            (TableArgument.SIZE * number for number in numbers), initial=first + TableStep.SIZE * count
+        )
+        # Steps inside of loops and branches have blocks of bounds, too.
+        places = accumulate((sum(1 for _ in every_step([step])) for step in graph.steps), initial=0)
+        size = block_bytes(graph)
+        steps = [
+            [code.address(name), step.kernel.tasks(graph.isa), number, 8 * at, place * size]
+            for step, name, number, at, place in zip(graph.steps, names, numbers, arguments, places, strict=False)
+        ]
+        given = (_place(argument) for step in graph.steps for argument in step.arguments)
+        return StepTable(np.array([*header, *starts, *chain(*steps), *chain(*given)], np.int64))
+
+    def marks(self, threads: int) -> int:
+        """Marks that the threads of a call share; none for a single thread."""
+        supersteps, row = int(self.array[TableHeader.MARKS]), int(self.array[TableHeader.ROW])
+        # Each thread's marks begin a cache line of their own: taking a share does not touch the lines of the others.
+        return (supersteps + threads * row) // 8 if threads > 1 else 0
+
+
+def _place(argument: View | Parameters) -> tuple[int, int, int]:
+    """The table of addresses, the place in it, and the offset of an argument."""
+    if isinstance(argument, Parameters):
+        return BLOCKS, 1, argument.offset
+    buffer = argument.buffer
+    if buffer.space.in_arena or buffer.space is Space.WEIGHTS:
+        return BLOCKS, int(not buffer.space.in_arena), buffer.offset + argument.offset
+    return INPUTS if buffer.space is Space.INPUT else OUTPUTS, buffer.index, argument.offset
+
+
+def _lines(marks: int) -> int:
+    """The bytes of marks in whole cache lines."""
+    return 8 * LINE * -(-marks // LINE)
