@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from zeropoint.codegen.kernels.row_kernel import RowKernel
+from collections.abc import Callable, Sequence
+
+from zeropoint.codegen.kernels.row_kernel import Row, RowKernel
 from zeropoint.codegen.llvm.types import Value, i64
+
+
+Group = Callable[[Value], list[Row]]
+"""The rows of a group, from the number of the first one."""
 
 
 class GroupedRows(RowKernel):
@@ -15,16 +21,72 @@ class GroupedRows(RowKernel):
 
     def all_rows(self, ahead: dict[int, Value]) -> None:
         f, together = self.f, self.rows.together
-        buffers = [{**ahead, **self.buffers(() if self.held else self.sweeps.kept)} for _ in range(together)]
+        held = () if self.held else self.sweeps.kept
+        buffers = [{**ahead, **self.buffers(held)} for _ in range(together)]
 
-        def group(first: Value, count: int) -> None:
-            rows = [self.row(f.add(first, n), buffers[n]) for n in range(count)]
-            for sweep in range(self.last + 1):
-                for some in [[row] for row in rows] if self.held else [rows]:
-                    self.sweep(sweep, some)
+        def group(first: Value, count: int) -> list[Row]:
+            return [self.row(f.add(first, n), buffers[n]) for n in range(count)]
+
+        def alone(first: Value, _: list[Value]) -> None:
+            self._every_sweep(group(first, 1))
 
         # The last rows of an incomplete group are computed alone.
         rest = f.binary("urem", f.binary("sub", self.end, self.begin), i64(together))
         whole = f.binary("sub", self.end, rest)
-        f.loop(self.begin, whole, together, lambda first, _: group(first, together))
-        f.loop(whole, self.end, 1, lambda row, _: group(row, 1))
+        self.groups(self.begin, whole, lambda first: group(first, together))
+        f.loop(whole, self.end, 1, alone)
+
+    def groups(self, begin: Value, end: Value, group: Group) -> None:
+        """Compute the groups of rows from `begin` to `end`."""
+        self.f.loop(begin, end, self.rows.together, lambda first, _: self._every_sweep(group(first)))
+
+    def _every_sweep(self, rows: Sequence[Row]) -> None:
+        for sweep in range(self.last + 1):
+            for some in [[row] for row in rows] if self.held else [rows]:
+                self.sweep(sweep, some)
+
+
+class OverlappedRows(GroupedRows):
+    """The last sweep of a group and the first one of the next group in one loop.
+
+    The first sweep waits for memory, the last one for arithmetic and stores.
+    """
+
+    def groups(self, begin: Value, end: Value, group: Group) -> None:
+        f, together = self.f, self.rows.together
+        numbers = self.sweeps.reductions(self.rows.body, 0)
+
+        def values(rows: Sequence[Row]) -> list[Value]:
+            return [row.numbers[n] for row in rows for n in numbers]
+
+        def continued(first: Value, values: Sequence[Value]) -> list[Row]:
+            """A group after its first sweep, before its last one."""
+            rows, given = group(first), iter(values)
+            self.prepare(0, rows)
+            for row in rows:
+                row.numbers.update((n, next(given)) for n in numbers)
+            for sweep in range(1, self.last):
+                self.sweep(sweep, rows)
+            return rows
+
+        def both(first: Value, carried: list[Value]) -> list[Value]:
+            rows, following = continued(first, carried), group(f.add(first, together))
+            self.prepare(self.last, rows)
+            self.prepare(0, following)
+
+            def step(at: Value | int, count: int, totals: Sequence[Value]) -> list[Value]:
+                more = self.added(0, at, count, following, totals)
+                self.computed(self.last, count, at, (), rows)
+                return more
+
+            self.finish(0, following, self.over_elements(step, self.neutral(0, following)))
+            return values(following)
+
+        def all_groups(begin: Value, _: list[Value]) -> None:
+            last, first = f.add(end, -together), group(begin)
+            self.sweep(0, first)
+            self.sweep(self.last, continued(last, f.loop(begin, last, together, both, values(first))))
+
+        # Once, unless there are no groups.
+        f.loop(begin, f.minimum(f.add(begin, 1), end), 1, all_groups)
+

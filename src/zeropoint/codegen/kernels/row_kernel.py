@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from zeropoint.codegen.kernels.access import Elements, row_addresses
@@ -13,6 +14,10 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, splat, vector
 from zeropoint.numerics.sums import PARTIALS
+
+
+Elementary = Callable[[Value | int, int, Sequence[Value]], Sequence[Value]]
+"""Totals with some more elements: index of the first one, their number, the totals before."""
 
 
 def _of(i: Scalar) -> Reduce:
@@ -89,36 +94,56 @@ class RowKernel:
             yield at, count
             at += count
 
-    # Numbers of a row.
+    # Sweeps of rows side by side.
 
     def sweep(self, sweep: int, rows: Sequence[Row]) -> None:
-        """Compute the row numbers that are known now, then all elements, then the reductions; of rows side by side."""
-        body, f, end = self.rows.body, self.f, self.vectors * self.lanes
+        """Compute the row numbers that are known now, then all elements, then the reductions."""
+        self.prepare(sweep, rows)
+
+        def step(at: Value | int, count: int, totals: Sequence[Value]) -> list[Value]:
+            return self.added(sweep, at, count, rows, totals)
+
+        self.finish(sweep, rows, self.over_elements(step, self.neutral(sweep, rows)))
+
+    def prepare(self, sweep: int, rows: Sequence[Row]) -> None:
+        """Compute the row numbers that are known before a sweep."""
         for row in rows:
             for n in self.numbers_before(sweep):
                 row.numbers[n] = self.number(n, row)
-        reductions = [body[n] for n in self.sweeps.reductions(body, sweep)]
-        wanted = [i.arguments[0] for i in reductions]
 
-        def added(totals: Sequence[Value], at: Value | int, count: int) -> list[Value]:
-            """The totals of all rows with some more elements."""
-            values = self.computed(sweep, count, at, wanted, rows)
-            # Whole vectors begin with element 0 of the parts of a total.
-            first = at - end if isinstance(at, int) and at >= end else 0
-            pairs = zip(len(rows) * reductions, totals, values, strict=True)
-            return [self._added(i, total, more, first) for i, total, more in pairs]
-
-        totals = [self._neutral(i) for i in reductions] * len(rows)
+    def over_elements(self, step: Elementary, totals: Sequence[Value]) -> Sequence[Value]:
+        """The totals of all elements, by steps from the ones before."""
+        end = self.vectors * self.lanes
         if self.held:
             for at in range(0, end, self.lanes):
-                totals = added(totals, at, self.lanes)
+                totals = step(at, self.lanes, totals)
         else:
-            totals = f.loop(0, end, self.lanes, lambda at, c: added(c, at, self.lanes), totals, entered=True)
+            totals = self.f.loop(0, end, self.lanes, lambda at, c: step(at, self.lanes, c), totals, entered=True)
         for at, count in self.rest():
-            totals = added(totals, at, count)
-        for row in rows:
-            for n in self.sweeps.reductions(body, sweep):
-                row.numbers[n] = self._total(body[n], totals.pop(0))
+            totals = step(at, count, totals)
+        return totals
+
+    def neutral(self, sweep: int, rows: Sequence[Row]) -> list[Value]:
+        """The partial totals of no elements, of each row and each reduction at the end of a sweep."""
+        return [self._neutral(self.rows.body[n]) for n in self.sweeps.reductions(self.rows.body, sweep)] * len(rows)
+
+    def added(
+        self, sweep: int, at: Value | int, count: int, rows: Sequence[Row], totals: Sequence[Value]
+    ) -> list[Value]:
+        """The partial totals with some more elements, which are computed."""
+        reductions = [self.rows.body[n] for n in self.sweeps.reductions(self.rows.body, sweep)]
+        values = self.computed(sweep, count, at, [i.arguments[0] for i in reductions], rows)
+        # Whole vectors begin with element 0 of the parts of a total.
+        end = self.vectors * self.lanes
+        first = at - end if isinstance(at, int) and at >= end else 0
+        pairs = zip(len(rows) * reductions, totals, values, strict=True)
+        return [self._added(i, total, more, first) for i, total, more in pairs]
+
+    def finish(self, sweep: int, rows: Sequence[Row], totals: Sequence[Value]) -> None:
+        """Combine the partial totals to numbers of the rows."""
+        numbers = self.sweeps.reductions(self.rows.body, sweep)
+        for (row, n), total in zip(itertools.product(rows, numbers), totals, strict=True):
+            row.numbers[n] = self._total(self.rows.body[n], total)
 
     def numbers_before(self, sweep: int) -> list[int]:
         """The numbers of a row that are known before a sweep, and not before the one before."""

@@ -92,6 +92,13 @@ class RowShape:
         fits = self.is_short and self.stack(SIDE_BY_SIDE) <= STACK
         return min(self.count, SIDE_BY_SIDE if fits else TOGETHER)
 
+    def overlaps(self, isa: InstructionSet) -> bool:
+        """Whether groups of rows overlap: if half of the registers hold what two of them need at once."""
+        first, last = (self.sweeps.reductions(self.body, 0), self.sweeps.numbers_in(self.body, self.sweeps.known[-1]))
+        bits = sum(self.lanes(isa) * WIDTHS[self.body[n].type] for n in first)
+        held = self.together * (-(-bits // (8 * isa.bytes)) + len(last))
+        return self.is_short and self.count >= 2 * self.together and held <= isa.registers // 2
+
     def is_held(self, isa: InstructionSet) -> bool:
         """Whether what a row keeps for later sweeps stays in registers."""
         return bool(self.sweeps.kept) and not self.is_short and self.length // self._lanes(isa) <= HELD

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from zeropoint.codegen.kernels.access import arranged, merged
 from zeropoint.codegen.kernels.fewer_steps import in_fewer_steps
-from zeropoint.codegen.kernels.grouped_rows import GroupedRows
+from zeropoint.codegen.kernels.grouped_rows import GroupedRows, OverlappedRows
 from zeropoint.codegen.kernels.pipelined_rows import PipelinedRows
 from zeropoint.codegen.kernels.row_shape import STACK, RowShape
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -46,7 +46,8 @@ class Rows(RowShape):
         """`void name(operands..., output, begin, end)`."""
         f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
         rows = self._in_fewer_steps(isa)
-        (GroupedRows if rows.is_short or rows.sweeps.kept else PipelinedRows)(rows, isa, f).kernel()
+        order = OverlappedRows if rows.overlaps(isa) else GroupedRows
+        (order if rows.is_short or rows.sweeps.kept else PipelinedRows)(rows, isa, f).kernel()
 
     def _in_fewer_steps(self, isa: InstructionSet) -> Rows:
         """The same rows in fewer steps; those with numbers ahead of enough rows, if there is room on the stack."""
