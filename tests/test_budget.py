@@ -375,6 +375,24 @@ def test_the_summary_counts_the_kernels_that_stay_float() -> None:
     assert f"with {len(floats)} float kernels" in str(made.spent)
 
 
+def test_a_kernel_whose_type_is_fixed_may_stay_float_before_one_that_is_quantized() -> None:
+    """Calibration does not observe it: its range is that of the type."""
+    text = """func.func @main(%x: tensor<1x4xf32>, %m: tensor<1x4xi32>) -> tensor<1x4xf32> {
+      %0 = stablehlo.tanh %x : tensor<1x4xf32>
+      %1 = stablehlo.convert %m : (tensor<1x4xi32>) -> tensor<1x4xf32>
+      %2 = stablehlo.multiply %0, %1 : tensor<1x4xf32>
+      return %2 : tensor<1x4xf32>
+    }"""
+    random = np.random.default_rng(0)
+    samples = [
+        {"arg0": random.normal(size=(1, 4)).astype(np.float32), "arg1": np.array([[1, 1, 1, n % 2]], np.int32)}
+        for n in range(8)
+    ]
+    made = quantize(parse_program(text), samples, Options(effort="none", budget=Budget.parse("quality=60")))
+    assert made.spent is not None
+    assert made.spent.after.quality > 60
+
+
 def test_a_kernel_between_two_floats_stays_float() -> None:
     program = quantized("quality=1").calibrated
     chosen = [WideningStep(("",), (0, 2), "float", 0.5, 0, 0)]

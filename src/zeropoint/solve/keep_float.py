@@ -10,7 +10,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import element_of
+from zeropoint.solve.classes import real_range
+from zeropoint.solve.constraints import Constraints
+from zeropoint.targets import Target
 
 
 def keep_float(region: QuantizeRegionOp, why: str) -> None:
@@ -36,6 +40,20 @@ def with_float(program: Program, ops: Collection[Operation], why: str) -> Progra
         assert isinstance(region, QuantizeRegionOp)
         keep_float(region, why)
     return program
+
+
+def state_fixed_ranges(program: Program, constraints: Constraints, target: Target) -> None:
+    """State the ranges of results that stay float by demand, but whose kernel always gives them one type, in place.
+
+    Calibration does not observe them, and kernels that quantize them need a range.
+    """
+    for region in regions_of(program):
+        row = next(iter(target.by_kernel.get(region.logical_kernel.data, ())), None)
+        for number, (result, spec) in enumerate(zip(region.outputs, region.output_specs, strict=True)):
+            known = constraints.get(result)
+            fixed = None if row is None else row.fixed(~number, row.rule(~number).storage)
+            if isinstance(spec, NoQuantizedType) and fixed is not None and (known is None or known.minimum is None):
+                constraints.of(result).observe(*real_range(fixed), "default", f"kernel {region.logical_kernel.data}")
 
 
 def _float_spec(value: SSAValue) -> Attribute:

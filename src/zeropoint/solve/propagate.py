@@ -49,6 +49,7 @@ from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_resu
 from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_float_facts, state_input_facts
 from zeropoint.solve.joins import settle_kernels
+from zeropoint.solve.keep_float import state_fixed_ranges
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.model_rounding import round_as_the_model
 from zeropoint.solve.moved_ranges import limit_moved_ranges
@@ -267,6 +268,7 @@ def propagate(
     constraints = take_constraints(program, target.scale_type, integer_io=integer_io)
     duplicate_constants(program, constraints)
     keep_hidden_results(program, constraints)
+    state_fixed_ranges(program, constraints, target)
     limit_moved_ranges(program, constraints)
     narrow_ranges(program, constraints)
     bound_constant_operands(program, constraints)
