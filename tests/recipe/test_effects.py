@@ -115,7 +115,7 @@ def test_a_zero_point_of_0_is_kept_before_a_value_that_has_another() -> None:
         ),
         (
             {"ranges": "minmax-nudged"},
-            "found ranges 'minmax-nudged' for a model without a range that becomes another type",
+            "found ranges 'minmax-nudged' for a model in which no range gets another type",
         ),
     ],
 )

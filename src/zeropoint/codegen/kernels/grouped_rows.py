@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from zeropoint.codegen.kernels.row_kernel import Row, RowKernel
 from zeropoint.codegen.llvm.types import Value, i64
 
-
 Group = Callable[[Value], list[Row]]
 """The rows of a group, from the number of the first one."""
 
@@ -89,4 +88,3 @@ class OverlappedRows(GroupedRows):
 
         # Once, unless there are no groups.
         f.loop(begin, f.minimum(f.add(begin, 1), end), 1, all_groups)
-

@@ -15,7 +15,6 @@ from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, splat, vector
 from zeropoint.numerics.sums import PARTIALS
 
-
 Elementary = Callable[[Value | int, int, Sequence[Value]], Sequence[Value]]
 """Totals with some more elements: index of the first one, their number, the totals before."""
 
