@@ -100,7 +100,9 @@ LEAST_MULTIPLIED = f"""{LEAST}  %s = stablehlo.add %r, %x : tensor<2x4xf32>
   return %y : tensor<2x1xf32>
 }}""".replace("-> tensor<2x4xf32> {", "-> tensor<2x1xf32> {")
 NO_ELEMENTS = {"n": np.zeros((4, 2, 0, 4), np.float32), "x": np.ones((4, 2, 4), np.float32)}
-KEPT = re.compile(r"as the least or greatest of no elements is; keep '(\w+)'(?:, '(\w+)')* float \(quantize: false\)$")
+KEPT = re.compile(
+    r"such as the minimum or maximum of no elements; keep '(\w+)'(?:, '(\w+)')* float \(quantize: false\)$"
+)
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu-integer", "litert", "onnxruntime"])

@@ -19,7 +19,16 @@ from zeropoint.errors import Error, UnreadableFile, is_out_of_memory, json_objec
 
 # A kernel that leaves its buffers, a solver that goes on for ever.
 OUR_FAULTS = {"NoProgress", "OverrunError"}
-SIGNALS = {"NotFoundError", "_BadHeader", "_Damage", "_Foreign", "_Interrupted", "_Misformed", "_NoReader"}
+SIGNALS = {
+    "NotFoundError",
+    "_BadHeader",
+    "_Damage",
+    "_Foreign",
+    "_Interrupted",
+    "_Misformed",
+    "_NoReader",
+    "_NotFoundError",
+}
 """Caught in the module that raises them: nobody sees them."""
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,6 @@ from zeropoint.codegen.runtime.overruns import OverrunError
 from zeropoint.codegen.runtime.profiling import profile
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program
-from zeropoint.progress import Progress
 
 BYTES = np.dtype(np.uint8)
 V16 = "<16 x i8>"
@@ -127,8 +127,8 @@ RIGHT: dict[str, Callable[..., Value | None]] = {
 def with_step(name: str) -> Callable[..., Graph]:
     """Programs end with the kernel of that name, on buffers that lie one behind the other."""
 
-    def selected(program: Program, isa: InstructionSet, progress: Progress) -> Graph:
-        graph = steps_of(program, isa, progress=progress)
+    def selected(program: Program, isa: InstructionSet, **given: Any) -> Graph:
+        graph = steps_of(program, isa, **given)
         source, out, more = (View(Buffer(Space.ARENA, 64), 0, (64,), (1,), BYTES) for _ in range(3))
         parameters = graph.parameters(bytes(64))
         graph.parameters(bytes(64))
@@ -173,8 +173,8 @@ class Unwritten:
 
 
 def test_what_is_read_before_it_is_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def selected(program: Program, isa: InstructionSet, progress: Progress) -> Graph:
-        graph = steps_of(program, isa, progress=progress)
+    def selected(program: Program, isa: InstructionSet, **given: Any) -> Graph:
+        graph = steps_of(program, isa, **given)
         last = graph.steps[-1].arguments[-1]
         assert isinstance(last, View)
         behind_all_else = View(Buffer(Space.ARENA, 1 << 20), (1 << 20) - 4, (4,), (1,), BYTES)
@@ -202,8 +202,8 @@ class Unchecked:
 def test_what_no_check_sees_is_found_beside_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """At its start where a page guards the end; `test_memory_safety` has the pages."""
 
-    def selected(program: Program, isa: InstructionSet, progress: Progress) -> Graph:
-        graph = steps_of(program, isa, progress=progress)
+    def selected(program: Program, isa: InstructionSet, **given: Any) -> Graph:
+        graph = steps_of(program, isa, **given)
         last = graph.steps[-1].arguments[-1]
         assert isinstance(last, View)
         graph.call("unchecked", Unchecked(), [], [last])

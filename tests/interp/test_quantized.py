@@ -314,7 +314,7 @@ def test_reduce_maximum_of_quantized_values_is_of_storage():
 
 
 def test_a_body_of_another_kind_of_type_is_refused():
-    with pytest.raises(UnsupportedError, match="at the edge of a body; expected one kind"):
+    with pytest.raises(UnsupportedError, match="at the edge of a body; expected both quantized or neither"):
         implicit_conversion(A, f32, named_profile("fixed16"))
 
 

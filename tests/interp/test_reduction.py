@@ -132,7 +132,7 @@ def test_a_body_may_use_constants_from_around_it_and_nothing_else():
     }}"""
     x = np.array([1, 2, 3, 4], np.int32)
     assert execute(text.format(around="%c"), x, np.int32(0)).item() == 20
-    with pytest.raises(UnsupportedError, match="uses a value from around it"):
+    with pytest.raises(UnsupportedError, match="uses a value from outside"):
         execute(text.format(around="%y"), x, np.int32(0))
 
 

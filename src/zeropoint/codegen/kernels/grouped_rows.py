@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from zeropoint.codegen.kernels.row_kernel import Row, RowKernel
 from zeropoint.codegen.llvm.types import Value, i64
 
-Group = Callable[[Value], list[Row]]
+RowGroup = Callable[[Value], list[Row]]
 """The rows of a group, from the number of the first one."""
 
 
@@ -35,7 +35,7 @@ class GroupedRows(RowKernel):
         self.groups(self.begin, whole, lambda first: group(first, together))
         f.loop(whole, self.end, 1, alone)
 
-    def groups(self, begin: Value, end: Value, group: Group) -> None:
+    def groups(self, begin: Value, end: Value, group: RowGroup) -> None:
         """Compute the groups of rows from `begin` to `end`."""
         self.f.loop(begin, end, self.rows.together, lambda first, _: self._every_sweep(group(first)))
 
@@ -51,7 +51,7 @@ class OverlappedRows(GroupedRows):
     The first sweep waits for memory, the last one for arithmetic and stores.
     """
 
-    def groups(self, begin: Value, end: Value, group: Group) -> None:
+    def groups(self, begin: Value, end: Value, group: RowGroup) -> None:
         f, together = self.f, self.rows.together
         numbers = self.sweeps.reductions(self.rows.body, 0)
 

@@ -13,7 +13,7 @@ from zeropoint.numerics.layer_norm import MOST_TERMS, LayerNorm
 from zeropoint.numerics.layer_norm_steps import NormalizationSteps, row_steps
 
 
-class _NotFoundError(Exception):
+class _MissingStep(Exception):
     """A step that the body does not have."""
 
 
@@ -28,7 +28,7 @@ Operand = FoundScalar | int
 
 
 class _Steps:
-    """`RowWords` of a body: each op is the scalar that computes it. Raises _NotFoundError if there is none."""
+    """`RowWords` of a body: each op is the scalar that computes it. Raises _MissingStep if there is none."""
 
     def __init__(self, body: Scalars) -> None:
         self._body = body
@@ -36,7 +36,7 @@ class _Steps:
 
     def _find(self, i: Scalar) -> FoundScalar:
         if i not in self._numbers:
-            raise _NotFoundError
+            raise _MissingStep
         return FoundScalar(self._numbers[i])
 
     def _op(self, name: str, *operands: Operand) -> FoundScalar:
@@ -113,7 +113,7 @@ def normalized_rows(body: Scalars, length: int) -> Iterator[NormalizedRow]:
                 continue
             try:
                 yield NormalizedRow(q, norm, row_steps(steps, norm, FoundScalar(q)))
-            except _NotFoundError:
+            except _MissingStep:
                 continue
 
 

@@ -81,7 +81,7 @@ class NativeProgram:
         if not optimized:
             self.isa = self.isa.unoptimized
         self.guarded = is_wanted() if guarded is None else guarded
-        self.graph = steps_of(program, self.isa, None, progress, observed) if graph is None else graph
+        self.graph = steps_of(program, self.isa, progress=progress, observed=observed) if graph is None else graph
         self.arena: Arena = plan(self.graph)
         folder = cache_folder() if cache is True else (cache or None)
         kernels = kernels_of(self.graph, checked=self.guarded)
