@@ -27,7 +27,7 @@ SIGNALS = {
     "_Interrupted",
     "_Misformed",
     "_NoReader",
-    "_NotFoundError",
+    "_MissingStep",
 }
 """Caught in the module that raises them: nobody sees them."""
 
