@@ -1,9 +1,10 @@
 """Try equalization: observe channels, equalize, calibrate again, and keep the result if outputs are closer to float.
 
-Both programs are compared without corrections, on the held-back samples. The second calibration takes as long as
-everything before it, so the equalized program is first compared with provisional ranges. The equalized values get the
-extremes that were observed per channel, and the others keep their ranges. If the equalized program is then clearly
-worse, it is dropped at once.
+Both programs are compared without corrections. The equalized one is kept if its outputs are better on the held-back
+samples, and if the gain over all samples is more than chance. Nothing is fitted to outputs here, so all samples count.
+The second calibration takes as long as everything before it, so the equalized program is first compared with
+provisional ranges. The equalized values get the extremes that were observed per channel, and the others keep their
+ranges. If the equalized program is then clearly worse, it is dropped at once.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class EqualizationTrial:
         after = self._calibrated(without_statistics(equalized))
         made = judged.judge.judged(self._passed(DECIDING_PASSES, after.program))
         noise = self._noise(made)
-        kept = noise.is_less(least)
+        kept = noise.is_better(least) and made.noise().is_significant(judged.noise())
         return replace(after, judged=made) if kept else before, Equalized(least.sqnr, noise.sqnr, kept)
 
     def _passed(self, passes: Sequence[Pass], program: Program) -> Program:

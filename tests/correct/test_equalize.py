@@ -15,6 +15,7 @@ from networks import Network
 from zeropoint.calibrate import DataError, Report, Work, collect, instrument, journal
 from zeropoint.correct.channel_statistics import without_statistics
 from zeropoint.correct.equalize import equalize, sites
+from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.frontend.sources import load_source
 from zeropoint.fuse import fuse
@@ -88,10 +89,31 @@ def test_uneven_channels_gain_and_the_program_says_so(depthwise: bool, bound: fl
 
 
 def test_even_channels_are_left_alone() -> None:
-    made = quantize(
-        network(2, depthwise=True, spread=0.5), data(), Options(effort="balanced"), engine=ReferenceEngine()
-    )
+    made = quantize(network(2, depthwise=True, spread=0), data(), Options(effort="balanced"), engine=ReferenceEngine())
     assert made.corrections.equalized is None
+
+
+def test_channels_that_use_half_a_bit_less_on_average_are_tried() -> None:
+    """MobileNetV2's are about so even, and it gains from it."""
+    made = quantize(network(2, depthwise=True, spread=1), data(), Options(effort="balanced"), engine=ReferenceEngine())
+    assert made.corrections.equalized is not None
+
+
+def test_it_is_kept_if_it_is_better_on_held_back_samples_and_the_gain_over_all_samples_is_no_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On few samples held back, a gain of a third of a dB is within the standard error."""
+    judged: list[int] = []
+
+    def is_significant(noise: OutputNoise, other: OutputNoise) -> bool:
+        judged.append(len(noise.noise))
+        return len(noise.noise) == 12
+
+    monkeypatch.setattr(OutputNoise, "is_significant", is_significant)
+    made = quantize(network(2, depthwise=True), data(), Options(corrections=["equalize"]), engine=ReferenceEngine())
+    assert made.corrections.equalized is not None
+    assert made.corrections.equalized.kept
+    assert judged == [12]
 
 
 def test_it_is_undone_if_the_clamp_cuts_the_samples_that_it_is_judged_on() -> None:

@@ -77,9 +77,9 @@ With 1.1 and 24 calibration images, other images were cut so much that Efficient
 """
 BALANCED = 0.5
 """The exponent for readers whose error is not estimated: grouped convolutions."""
-UNEVEN = 1.0
+UNEVEN = 0.25
 """Channels are equalized if they use, on average, at least this many bits less than the channel with the largest
-magnitude."""
+magnitude. MobileNetV2 gains 0.35 dB with 0.25 or 0, and nothing with 0.5 or 1."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -135,8 +135,14 @@ class OutputNoise:
         The outputs must be better on average, none may become worse than the worst one so far, and the mean gain per
         sample in dB must exceed its standard error.
         """
-        if not self.mean < other.mean or self.sqnr < other.sqnr:
-            return False
+        return self.is_better(other) and self.is_significant(other)
+
+    def is_better(self, other: OutputNoise) -> bool:
+        """Whether the outputs are better on average than in another run, and none becomes the new worst one."""
+        return self.mean < other.mean and self.sqnr >= other.sqnr
+
+    def is_significant(self, other: OutputNoise) -> bool:
+        """Whether the mean gain per sample in dB exceeds its standard error."""
         # The totals may improve by chance on few samples, and a single sample may dominate them.
         gains = [_gain(*pair) for pair in zip(self.noise.sum(axis=1), other.noise.sum(axis=1), strict=True)]
         if len(gains) < 2:
