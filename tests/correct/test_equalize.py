@@ -36,12 +36,17 @@ CHANNELS = 8
 
 
 def network(seed: int, *, depthwise: bool, bound: float | None = None, spread: float = 5.0) -> Program:
-    """Two convolutions with a relu (or relu6) between them, whose channels' ranges are up to 2^spread apart."""
+    """Two convolutions with a relu (or relu6) between them, whose channels' ranges are up to 2^spread apart.
+
+    Without a spread, all channels are the same.
+    """
     net = Network([(1, 4, 6, 6)], seed=seed)
     layout = ConvolutionLayout.channels_first(2)
     net.layer("first")
     scales = 2.0 ** -np.linspace(0, spread, CHANNELS)
     weight = net.random.normal(0, 1, (CHANNELS, 4, 1, 1)) * scales[:, None, None, None]
+    if not spread:
+        weight[:] = weight[0]
     value = net.insert(
         ConvolutionOp(net.values[0], net.constant(weight), with_shape(net.values[0], [1, CHANNELS, 6, 6]), layout)
     )
