@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from codegen.loop_programs import main
 from zeropoint.ir.program import Program
 
@@ -41,6 +43,34 @@ def attention(shape: tuple[int, ...], *, stored: str = "i8:f32, 0.00390625:-128"
         *softmax("x", "p", shape, len(shape) - 1),
         f"%y = stablehlo.uniform_quantize %p : ({real}) -> {dense(*shape, of=result)}",
     )  # fmt: skip
+
+
+def random_rows(seed: int, rows: int, size: int) -> Program:
+    """Random steps of two to four sweeps: elements with operands, elements seen before, and numbers of their row."""
+    rng = np.random.default_rng(seed)
+    of, zero, least = [("f32", "0.0", "0xFF800000"), ("i32", "0", "-2147483648")][seed % 2]
+    whole, number = dense(rows, size, of=of), dense(rows, of=of)
+    lines = [f"%zero = stablehlo.constant dense<{zero}> : tensor<{of}>"]
+    lines.append(f"%least = stablehlo.constant dense<{least}> : tensor<{of}>")
+    known = ["%x", "%z"]
+
+    def step(operand: str | None = None) -> None:
+        first, second = known[-1], operand or known[rng.integers(len(known))]
+        op = rng.choice(["add", "subtract", "maximum", "multiply"])
+        lines.append(f"%v{len(lines)} = stablehlo.{op} {first}, {second} : {whole}")
+        known.append(f"%v{len(lines) - 1}")
+
+    for sweep in range(rng.integers(1, 4)):
+        for _ in range(rng.integers(sweep == 0, 3)):
+            step()
+        op, start = ("add", "%zero") if rng.integers(2) else ("maximum", "%least")
+        across = f"across dimensions = [1] : ({whole}, tensor<{of}>) -> {number}"
+        lines.append(f"%r{sweep} = stablehlo.reduce({known[-1]} init: {start}) applies stablehlo.{op} {across}")
+        lines.append(f"%n{sweep} = stablehlo.broadcast_in_dim %r{sweep}, dims = [0] : ({number}) -> {whole}")
+        known.append(known[rng.integers(len(known))])
+        step(f"%n{sweep}")
+    lines.append(f"%y = stablehlo.add {known[-1]}, {known[-2]} : {whole}")
+    return main(f"%x: {whole}, %z: {whole}", whole, *lines)
 
 
 def layer_norm(rows: int, size: int) -> Program:

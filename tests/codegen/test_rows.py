@@ -10,7 +10,7 @@ import pytest
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import inputs_for, main
-from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, softmax
+from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, random_rows, softmax
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
@@ -28,6 +28,29 @@ def test_a_layer_norm_is_one_kernel(isa: InstructionSet, size: int) -> None:
     program = layer_norm(5, size)
     assert kernels(program) == ["Rows"]
     assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3))
+
+
+def test_what_a_sweep_keeps_is_of_its_row_when_groups_of_rows_overlap() -> None:
+    """A sum less its mean: the last sweep of a row reads what the first one has kept, and the next row's keeps."""
+    whole, number = dense(33, 40), dense(33)
+    program = main(
+        f"%x: {whole}, %z: {whole}", whole, ZERO,
+        f"%s = stablehlo.add %x, %z : {whole}",
+        f"%r = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [1] : ({whole}, tensor<f32>)"
+        f" -> {number}",
+        f"%b = stablehlo.broadcast_in_dim %r, dims = [0] : ({number}) -> {whole}",
+        f"%y = stablehlo.subtract %s, %b : {whole}",
+    )  # fmt: skip
+    assert kernels(program) == ["Rows"]
+    for isa in HERE:
+        assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_rows_are_the_interpreters(seed: int) -> None:
+    program = random_rows(seed, 33, int(np.random.default_rng(seed).integers(1, 200)))
+    for isa in HERE[:2]:
+        assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 8), (1, 2, 7, 50), (1, 1, 3, 300)], ids=str)

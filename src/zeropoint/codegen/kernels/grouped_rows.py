@@ -74,9 +74,9 @@ class OverlappedRows(GroupedRows):
             self.prepare(0, following)
 
             def step(at: Value | int, count: int, totals: Sequence[Value]) -> list[Value]:
-                more = self.added(0, at, count, following, totals)
+                # First, because the elements that the first sweep keeps are written over those of `rows`.
                 self.computed(self.last, count, at, (), rows)
-                return more
+                return self.added(0, at, count, following, totals)
 
             self.finish(0, following, self.over_elements(step, self.neutral(0, following)))
             return values(following)
