@@ -3,6 +3,7 @@
 from zeropoint.expand.bits import dimension_size, reduced, resized
 from zeropoint.expand.emission import ExpansionError
 from zeropoint.expand.expand import Expansion, expand
+from zeropoint.expand.few_terms import with_few_terms
 from zeropoint.expand.one_row import with_one_row
 from zeropoint.expand.reductions import in_one_type
 from zeropoint.expand.window_groups import grouped_features
@@ -16,5 +17,6 @@ __all__ = [
     "in_one_type",
     "reduced",
     "resized",
+    "with_few_terms",
     "with_one_row",
 ]
