@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i32
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i16, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -27,7 +27,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
     TransposeOp,
 )
-from zeropoint.ir.tensors import Array, shape_of, with_element
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.ir.text import print_program
 from zeropoint.ir.verification import verify
 from zeropoint.ir.weights import Weights
@@ -166,12 +166,18 @@ class Case:
 
 
 def samples_of(builder: Builder, shapes: list[tuple[int, ...]]) -> list[dict[str, Array]]:
-    """Any bytes, and the least and the greatest."""
+    """Any integers of the inputs' type, and the least and the greatest."""
+    info = np.iinfo(element_dtype(element_of(builder.function.body.block.args[0])))
     random = [
-        {f"x{i}": builder.random.integers(-128, 128, shape).astype(np.int8) for i, shape in enumerate(shapes)}
+        {
+            f"x{i}": builder.random.integers(info.min, info.max, shape, info.dtype, endpoint=True)
+            for i, shape in enumerate(shapes)
+        }
         for _ in range(2)
     ]
-    ends = [{f"x{i}": np.full(shape, end, np.int8) for i, shape in enumerate(shapes)} for end in (-128, 127)]
+    ends = [
+        {f"x{i}": np.full(shape, end, info.dtype) for i, shape in enumerate(shapes)} for end in (info.min, info.max)
+    ]
     return random + ends
 
 
@@ -213,9 +219,21 @@ def _sizes(draw: Draw, least: list[int], factors: list[int], strides: list[int],
     return [height + draw(st.integers(0, min(9, most(height, width)))), width]
 
 
+def _layout(rank: int, *, channels_first: bool) -> ConvolutionLayout:
+    layout = ConvolutionLayout.channels_first(rank - 2)
+    if channels_first:
+        return layout
+    between, axis = tuple(range(1, rank - 1)), rank - 1
+    return ConvolutionLayout(0, axis, between, 1, 0, layout.kernel_spatial_dimensions, 0, axis, between)
+
+
 @st.composite
 def convolutions(draw: Draw, kind: str) -> Case:
-    """`kind` is "dense", "depthwise" or "grouped", and may end in " transposed" or " on a line" (one dimension)."""
+    """`kind` is "dense", "depthwise" or "grouped", and may end in " transposed" or " on a line" (one dimension).
+
+    After that it may end in " of 16 bits".
+    """
+    kind, wide, _ = kind.partition(" of 16 bits")
     kind, transposed, _ = kind.partition(" transposed")
     kind, line, _ = kind.partition(" on a line")
     channels_first = draw(st.booleans())
@@ -236,8 +254,8 @@ def convolutions(draw: Draw, kind: str) -> Case:
         for r, a, b, factor in zip(reach, low, high, factors, strict=True)
     ]
     sizes = _sizes(draw, least, factors, strides, layers.weights * math.prod(kernel))
-    wide = [(n - 1) * factor + 1 for n, factor in zip(sizes, factors, strict=True)]
-    out = [(n + a + b - r) // s + 1 for n, a, b, r, s in zip(wide, low, high, reach, strides, strict=True)]
+    spread = [(n - 1) * factor + 1 for n, factor in zip(sizes, factors, strict=True)]
+    out = [(n + a + b - r) // s + 1 for n, a, b, r, s in zip(spread, low, high, reach, strides, strict=True)]
     if line:
         sizes, out, kernel, strides, dilation, low, high, factors = (
             along[1:] for along in (sizes, out, kernel, strides, dilation, low, high, factors)
@@ -248,26 +266,25 @@ def convolutions(draw: Draw, kind: str) -> Case:
         return (images, channels, *spatial) if channels_first else (images, *spatial, channels)
 
     shape, result = shaped(inputs, sizes), shaped(features, out)
-    added = draw(st.sampled_from([False, False, False, True]))
+    added = not wide and draw(st.sampled_from([False, False, False, True]))
     shapes = [shape, result] if added else [shape]
-    net = Builder(shapes, draw(st.integers(0, 1 << 16)))
-    layout, axis = ConvolutionLayout.channels_first(rank - 2), 1
-    if not channels_first:
-        between, axis = tuple(range(1, rank - 1)), rank - 1
-        layout = ConvolutionLayout(0, axis, between, 1, 0, layout.kernel_spatial_dimensions, 0, axis, between)
-    spatial = layout.input_spatial_dimensions
+    element, dtype = (i16, np.int16) if wide else (i8, np.int8)
+    net = Builder(shapes, draw(st.integers(0, 1 << 16)), element)
+    layout = _layout(rank, channels_first=channels_first)
+    axis, spatial = layout.input_feature_dimension, layout.input_spatial_dimensions
     value = net.values[0]
     itself = draw(st.booleans()) if transposed else False
     if any(low + high) and not itself:
         before, after, between = [0] * rank, [0] * rank, [0] * rank
         for d, one, other, factor in zip(spatial, low, high, factors, strict=True):
             before[d], after[d], between[d] = one, other, factor - 1
-        value = net.insert(PadOp(value, net.constant(np.array(draw(ENDS), np.int8)), before, after, between))
+        value = net.insert(PadOp(value, net.constant(np.array(draw(ENDS), dtype)), before, after, between))
     else:
         itself = any(low + high) or max(factors) > 1
+    weights = net.constant(_weights(draw, net.random, (features, inputs // groups, *kernel)))
     convolution = ConvolutionOp(
         value,
-        net.constant(_weights(draw, net.random, (features, inputs // groups, *kernel))),
+        net.insert(ConvertOp(weights, with_element(weights, i16))) if wide else weights,
         TensorType(i32, result),
         layout,
         window_strides=strides,
@@ -276,7 +293,9 @@ def convolutions(draw: Draw, kind: str) -> Case:
         rhs_dilation=dilation,
         feature_group_count=groups,
     )
-    y = net.requantized(net.insert(convolution), draw(outputs()), axis)
+    y = net.requantized(
+        net.insert(convolution), draw(outputs() if added else outputs() | outputs().map(Output.wide)), axis
+    )
     if added:
         y = _sum(net, draw, [y, net.values[1]])
     return Case(net.finish(y), samples_of(net, shapes))

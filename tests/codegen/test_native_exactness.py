@@ -46,6 +46,8 @@ KERNELS = {
     "convolution": (contractions.convolutions("dense"), 6, (1, 2)),
     "depthwise convolution": (contractions.convolutions("depthwise"), 6, (1, 3)),
     "grouped convolution": (contractions.convolutions("grouped"), 4, (2,)),
+    "convolution of 16 bits": (contractions.convolutions("dense of 16 bits"), 4, (1, 2)),
+    "grouped, transposed convolution of 16 bits": (contractions.convolutions("grouped transposed of 16 bits"), 3, (2,)),
     "convolution on a line": (contractions.convolutions("dense on a line"), 3, (1, 2)),
     "depthwise convolution on a line": (contractions.convolutions("depthwise on a line"), 3, (1, 2)),
     "transposed convolution": (contractions.convolutions("dense transposed"), 5, (1, 2)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import i16, i32
+from xdsl.dialects.builtin import TensorType, i16, i32
 from xdsl.ir import SSAValue
 
 from codegen.contractions import Builder, Output
@@ -20,7 +20,14 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import ConvertOp, DotDimensions, DotGeneralOp, UniformDequantizeOp
+from zeropoint.ir.stablehlo import (
+    ConvertOp,
+    ConvolutionLayout,
+    ConvolutionOp,
+    DotDimensions,
+    DotGeneralOp,
+    UniformDequantizeOp,
+)
 from zeropoint.ir.tensors import shape_of, with_element, with_shape
 
 BYTES = Output("fixed16", True, (-15.0, -9.0), 3, (-128, 127), 1 << 20)
@@ -67,6 +74,28 @@ def test_products_of_words_are_pairs(isa: InstructionSet, ending: str) -> None:
         assert isinstance(kernels[0].arithmetic, Integers | Expressed)
         assert kernels[0].arithmetic.pairs
         assert_native_is_exact(program, [{"x0": x.astype(np.int16)} for x in samples], isa, threads=(1, 2))
+
+
+def convolution(channels: int, features: int, ending: Output) -> Program:
+    """An image of i16 under windows of 3 x 3 with stored i8 weights."""
+    net = Builder([(1, channels, 6, 7)], channels, i16)
+    stored = net.constant(net.random.integers(-127, 128, (features, channels, 3, 3)).astype(np.int8))
+    weights = net.insert(ConvertOp(stored, with_element(stored, i16)))
+    layout = ConvolutionLayout.channels_first(2)
+    sums = net.insert(ConvolutionOp(net.values[0], weights, TensorType(i32, (1, features, 4, 5)), layout))
+    return net.finish(net.requantized(sums, ending, 1))
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("ending", ["i8 by fixed32", "i16 in 13 bits"])
+def test_convolutions_of_words_are_pairs(isa: InstructionSet, ending: str) -> None:
+    for channels, features in ((3, 5), (16, 40)):
+        program = convolution(channels, features, ENDINGS[ending])
+        (kernel,) = [step.kernel for step in steps_of(program, isa).steps if isinstance(step.kernel, Contraction)]
+        assert isinstance(kernel.arithmetic, Integers)
+        assert kernel.arithmetic.pairs
+        x = np.random.default_rng(features).integers(-(1 << 13), 1 << 13, (1, channels, 6, 7)).astype(np.int16)
+        assert_native_is_exact(program, [{"x0": x}], isa, threads=(1, 2))
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)

@@ -355,8 +355,9 @@ class _Grouping:
             note(self.program, kernel.body.block, match.found, self.found)
         for value, made in zip(match.results, kernel.values, strict=True):
             dtype = element_dtype(element_of(value))
-            # The micro-kernels of contractions store whole cache lines. Other kernels only need aligned vectors.
-            lines = match.kind in ("contraction", "product") and dtype == np.float32
+            # The micro-kernels of contractions store whole cache lines unless they store bytes. Other kernels only need
+            # aligned vectors.
+            lines = match.kind in ("contraction", "product") and dtype != np.int8
             self._bind(value, made, self.values.fresh(shape_of(value), dtype, 64 if lines else 16))
         if match.kind == "product":
             self._turn(match.results[0])

@@ -21,7 +21,7 @@ from zeropoint.codegen.patterns.blockwise import Blockwise
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
-from zeropoint.codegen.patterns.windows import Windows
+from zeropoint.codegen.patterns.windows import Windows, constant_weights
 from zeropoint.codegen.values import Values
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.definitions import defining_op
@@ -108,7 +108,7 @@ class ContractionMatch:
     @property
     def depthwise(self) -> bool:
         """Whether the depthwise kernel computes this contraction."""
-        return isinstance(self.weights, Pool) or (self.windows is not None and self.windows.depthwise)
+        return _is_depthwise(self.weights)
 
     @property
     def match(self) -> Match:
@@ -139,8 +139,8 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     if isinstance(found, Declined):
         return found
     source, weights, bias = found
-    if dtype == np.int16 and _matrix_of(weights) is None:
-        return Declined("found a convolution with a result of i16, expected i8")
+    if dtype == np.int16 and _is_depthwise(weights):
+        return Declined("found windows of single channels with a result of i16, expected i8")
     output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
         return output
@@ -166,7 +166,7 @@ def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Dec
     if isinstance(found, Declined):
         return found
     source, weights, bias = found
-    if isinstance(weights, Pool) or (isinstance(weights, Windows) and weights.depthwise):
+    if _is_depthwise(weights):
         return Declined("found a depthwise convolution, whose kernel does not dequantize accumulators")
     tail = followed(values, op.result, residual=_takes_residual(weights))
     if tail.bias is not None:
@@ -210,6 +210,10 @@ _RULES: BodyPatterns = {
 """The patterns of contractions, by the op where the match starts."""
 
 
+def _is_depthwise(weights: KernelWeights) -> bool:
+    return isinstance(weights, Pool) or (isinstance(weights, Windows) and weights.depthwise)
+
+
 def _takes_residual(weights: KernelWeights) -> bool:
     return not isinstance(weights, Windows | Pool) or (isinstance(weights, Windows) and weights.takes_residual)
 
@@ -224,8 +228,8 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Kerne
     kind = element_dtype(element_of(source))
     if kind != np.int8 and kind != np.int16:
         return Declined(f"found activations of {element_of(source)}, expected i8 or i16")
-    if kind == np.int16 and _matrix_of(weights) is None:
-        return Declined("found activations of i16, expected a product of rows with i32 accumulators")
+    if kind == np.int16 and _is_depthwise(weights):
+        return Declined("found windows of single channels of i16, expected i8")
     channels = _channels(weights, source, values)
     if isinstance(weights, Pool):
         return source, weights, np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
@@ -262,7 +266,7 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
 def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Dequantized | Declined:
     """The weights of a product of rows with a constant matrix, of shape (terms, channels)."""
     dimensions, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
-    weights = _constant_weights(values, op.rhs)
+    weights = constant_weights(values, op.rhs)
     if weights is None:
         return Declined("found weights that are computed, expected a constant")
     plain = (
@@ -280,15 +284,6 @@ def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Dequantized | Decli
     if packed is not None:
         return packed
     return weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
-
-
-def _constant_weights(values: Values, value: SSAValue) -> Array | None:
-    """The array of constant weights; None if they are computed. i8 weights that are converted to i16 stay i8."""
-    op = defining_op(value)
-    if isinstance(op, hlo.ConvertOp) and element_dtype(element_of(op.result)) == np.int16:
-        stored = values.constant(op.operand)
-        return stored if stored is not None and stored.dtype == np.int8 else None
-    return values.constant(value)
 
 
 def _channels(weights: KernelWeights, source: SSAValue, values: Values) -> int:

@@ -13,9 +13,19 @@ from zeropoint.codegen.patterns.match import Declined
 from zeropoint.codegen.patterns.phases import Dilated, Phase
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import part
-from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.definitions import defining_op
+from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
-from zeropoint.ir.tensors import Array
+from zeropoint.ir.tensors import Array, element_dtype, element_of
+
+
+def constant_weights(values: Values, value: SSAValue) -> Array | None:
+    """The array of constant weights; None if they are computed. i8 weights that are converted to i16 stay i8."""
+    op = defining_op(value)
+    if isinstance(op, ConvertOp) and element_dtype(element_of(op.result)) == np.int16:
+        stored = values.constant(op.operand)
+        return stored if stored is not None and stored.dtype == np.int8 else None
+    return values.constant(value)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Windows:
     def of(values: Values, op: ConvolutionOp) -> tuple[SSAValue, Windows] | Declined:
         """The source and the windows of a convolution of images with constant weights."""
         layout = op.dimension_numbers.data
-        weights = values.constant(op.rhs)
+        weights = constant_weights(values, op.rhs)
         rank = len(layout.input_spatial_dimensions)
         ones = (1,) * rank
         plain = (
