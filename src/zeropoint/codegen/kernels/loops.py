@@ -115,7 +115,10 @@ class Nest(OuterLoops):
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(operands..., output, begin, end)`."""
-        f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
+        # Only an operand with the layout of the output may share its memory (`graph.py`). What others hold for a row is
+        # loaded once, because no store changes it.
+        apart = ("" if read.strides == self.write.strides else "noalias " for read in self.reads)
+        f = module.kernel(name, *(f"{kind}in{n}" for n, kind in enumerate(apart)), "out")
         _Emitter(self, isa, f).kernel()
 
 
