@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from zeropoint.interp import quantized
-from zeropoint.interp.affine import Affine, affine, is_quantized, quantization
+from zeropoint.interp.affine import Affine, affine, is_quantized
 from zeropoint.interp.binding import ArrayFunction, Binary, Scope, Unary
 from zeropoint.ir.fxpmath import (
     ClampedRealOp,
@@ -23,7 +23,7 @@ from zeropoint.ir.fxpmath import (
     RealUnaryEwOp,
 )
 from zeropoint.ir.fxpmath.real_ops import COMPARISONS, FUNCTIONS
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant import UniformQuantizedType, stored_bound
 from zeropoint.ir.quant.evaluate import element_parameters
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.numerics import Multiplier, Profile, RequantizeBehaviour, functions
@@ -39,9 +39,10 @@ def _clamped(op: ClampedRealOp, scope: Scope, function: ArrayFunction) -> ArrayF
     """`function`, followed by the clamp: floats in their type, storage integers by quantized bounds."""
     kind = element_of(op.results[0])
     low, high = (None if bound is None else np.asarray(bound) for bound in op.bounds)
-    if is_quantized(kind):
-        stored = quantization(kind, scope.profile)
-        low, high = (None if bound is None else stored(bound) for bound in (low, high))
+    if isinstance(kind, UniformQuantizedType):
+        low, high = (
+            None if bound is None else stored_bound(float(bound), kind, scope.profile.name) for bound in (low, high)
+        )
 
     def run(*operands: Array) -> Array:
         result = function(*operands)

@@ -42,7 +42,8 @@ def lower_several_in_float(lowering: Lowering, op: Operation, reason: str) -> li
             result.type if kind is None else with_element(result, kind.expressed_type)
             for result, kind in zip(op.results, kinds, strict=True)
         ],
-        properties=dict(op.properties),
+        # The clamp of a real math op follows on the integers. `upstream` wraps, so the order matters.
+        properties={name: held for name, held in op.properties.items() if name not in ("clamp_min", "clamp_max")},
         attributes={**op.attributes, FLOAT_REASON: StringAttr(reason)},
     )
     reals = lowering.insert(made).results

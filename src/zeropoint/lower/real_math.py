@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
@@ -37,7 +36,7 @@ from zeropoint.ir.fxpmath import (
     SaturatingAddOp,
 )
 from zeropoint.ir.fxpmath.real_ops import COMPARISONS, FUNCTIONS
-from zeropoint.ir.quant import UniformQuantizedType, quantize
+from zeropoint.ir.quant import UniformQuantizedType, stored_bound
 from zeropoint.ir.stablehlo import (
     CompareOp,
     ComparisonDirection,
@@ -66,7 +65,7 @@ def _bounds(lowering: Lowering, op: ClampedRealOp) -> tuple[int, int]:
     assert given is not None
     low, high = kind.storage.minimum, kind.storage.maximum
     stored = [
-        None if bound is None else int(signed_integers(quantize(np.asarray(bound), given, lowering.profile.name)))
+        None if bound is None else int(signed_integers(stored_bound(bound, given, lowering.profile.name)))
         for bound in op.bounds
     ]
     return low if stored[0] is None else stored[0], high if stored[1] is None else stored[1]

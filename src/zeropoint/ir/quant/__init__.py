@@ -3,7 +3,7 @@
 from xdsl.ir import Dialect
 
 from zeropoint.ir.quant.casts import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from zeropoint.ir.quant.evaluate import dequantize, quantize, stored_array
+from zeropoint.ir.quant.evaluate import dequantize, quantize, stored_array, stored_bound
 from zeropoint.ir.quant.fake_quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp
 from zeropoint.ir.quant.parameters import UniformParameters
 from zeropoint.ir.quant.quantile import QuantileParameters, QuantileType
@@ -42,6 +42,7 @@ __all__ = [
     "dequantize",
     "quantize",
     "stored_array",
+    "stored_bound",
 ]
 
 Quant = Dialect(

@@ -116,6 +116,18 @@ def stored_array(array: npt.ArrayLike, quantized: UniformQuantizedType) -> AnyAr
     return quantize(array, quantized, expressed=np.float64)
 
 
+def stored_bound(bound: float, quantized: UniformQuantizedType, profile: str) -> AnyArray:
+    """The storage integer of a real bound of a clamp, by a type of one scale.
+
+    A bound beyond the storage is its end under every profile: `upstream` would wrap it, and clamp to another number.
+    """
+    storage = quantized.storage
+    low, high = dequantize([storage.minimum, storage.maximum], quantized, expressed=np.float64)
+    if bound <= low or bound >= high:
+        return np.asarray(storage.minimum if bound <= low else storage.maximum, storage.dtype)
+    return quantize(bound, quantized, profile)
+
+
 def dequantize(
     q: npt.ArrayLike,
     quantized: UniformQuantizedType,
