@@ -13,7 +13,8 @@ values of one scale and 8 or 16 bits, whose types may differ. `clamp_min` and `c
 
 **Semantics.** On floats, the function is applied, then the clamp, in the float type. On quantized values, the real
 result is rounded once to the result's type, by the program's profile, and clamped to the quantized bounds; only the
-bias of a matmul is rounded before, to 32 bits at the scale of the products. If every ratio of scales is a power of two, values are rescaled by shifts that round ties away from zero (`numerics.real_math`).
+bias of a matmul is rounded before, to 32 bits at the scale of the products. If every ratio of scales is a power of two,
+values are rescaled by shifts that round ties away from zero (`numerics.real_math`).
 """
 
 from __future__ import annotations
