@@ -301,6 +301,7 @@ REQUANTIZE = """%m = stablehlo.constant dense<1073741824> : tensor<1xi32>
   %s = stablehlo.constant dense<50> : tensor<1xi32>
   %r = "fxpmath.requantize"(%n, %m, %s) <{behaviour = "fixed32", zero_point = 0 : i64, storage_min = -128 : i64,
     storage_max = 127 : i64}> : (tensor<4xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi8>"""
+WIDE = REQUANTIZE.replace("tensor<4xi32>, tensor<1", "tensor<4xi64>, tensor<1")
 TOO_LARGE = {
     "a sum": (
         "%n = stablehlo.add %x, %y : tensor<4xi8>\n" + SCAST,
@@ -332,6 +333,51 @@ TOO_LARGE = {
         ["tensor<4xui8>", "tensor<4xui8>", "tensor<256xi8>"],
         "tensor<4xi8>",
         "found sums 0..510, expected 0..255 (ui8)",
+    ),
+    "a dot by the least weight of 64 bits": (
+        """%0 = stablehlo.convert %x : (tensor<4x2xi8>) -> tensor<4x2xi64>
+        %w = stablehlo.constant dense<[1, -9223372036854775808]> : tensor<2xi64>
+        %n = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : (tensor<4x2xi64>, tensor<2xi64>) -> tensor<4xi64>
+        """
+        + WIDE,
+        ["tensor<4x2xi8>"],
+        "tensor<4xi8>",
+        "found sums of products beyond 2^63, expected at most 9223372036854775807 (i64)",
+    ),
+    "a dot by weights of 64 bits without a sign": (
+        """%0 = stablehlo.convert %x : (tensor<4x2xui8>) -> tensor<4x2xui64>
+        %w = stablehlo.constant dense<[1, 18446744073709551615]> : tensor<2xui64>
+        %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0]
+          : (tensor<4x2xui64>, tensor<2xui64>) -> tensor<4xui64>
+        %n = stablehlo.convert %1 : (tensor<4xui64>) -> tensor<4xi64>
+        """
+        + WIDE,
+        ["tensor<4x2xui8>"],
+        "tensor<4xi8>",
+        "found sums of products beyond 2^63, expected 0..18446744073709551615 (ui64); clamp its operands, or split",
+    ),
+    "a negated constant of 64 bits": (
+        """%c = stablehlo.constant dense<-9223372036854775808> : tensor<4xi64>
+        %0 = stablehlo.convert %x : (tensor<4xi8>) -> tensor<4xi64>
+        %1 = stablehlo.maximum %0, %c : tensor<4xi64>
+        %2 = stablehlo.negate %c : tensor<4xi64>
+        %n = stablehlo.minimum %1, %2 : tensor<4xi64>
+        """
+        + WIDE,
+        ["tensor<4xi8>"],
+        "tensor<4xi8>",
+        "found negated numbers",
+    ),
+    "a conversion of a large constant without a sign": (
+        """%c = stablehlo.constant dense<18446744073709551615> : tensor<4xui64>
+        %0 = stablehlo.convert %c : (tensor<4xui64>) -> tensor<4xi32>
+        %1 = stablehlo.convert %x : (tensor<4xi8>) -> tensor<4xi32>
+        %n = stablehlo.minimum %0, %1 : tensor<4xi32>
+        """
+        + REQUANTIZE,
+        ["tensor<4xi8>"],
+        "tensor<4xi8>",
+        "found numbers",
     ),
     "a dot": (
         "%n = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] "

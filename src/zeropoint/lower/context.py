@@ -145,7 +145,8 @@ def refusal(op: Operation, what: str, found: Interval, bits: int, remedy: str, *
     channel = f"channel {', '.join(map(str, found.worst))}: " if found.worst else ""
     most = f"at most {signed_range(bits)[1]} (i{bits})"
     if unsigned:
-        number, most = f"{found.least}..{found.greatest}", f"0..{(1 << bits) - 1} (ui{bits})"
+        number = f"{found.least}..{found.greatest}" if bound <= EXACT else number
+        most = f"0..{(1 << bits) - 1} (ui{bits})"
     return f"{describe(op)}: {channel}found {what} {number}, expected {most}; {remedy}"
 
 

@@ -27,6 +27,8 @@ REMEDY = "quantize its operands to fewer bits, split its sums, or widen the scal
 """Advice in messages about numbers that fit no integer type."""
 WRITTEN_REMEDY = "convert its operands to i64, clamp them, or split its sums"
 """Advice for ops of the given text."""
+WIDEST_REMEDY = "clamp its operands, or split its sums"
+"""Advice for those that are in 64 bits already."""
 DATA: Mapping[type[Operation], int] = {
     hlo.CompareOp: 0,
     hlo.DynamicBroadcastInDimOp: 1,
@@ -73,7 +75,8 @@ def prove(lowering: Lowering, program: Program, part: Set[SSAValue]) -> None:
 def _prove(ranges: Ranges, op: Operation, remedy: str) -> None:
     for shown in obligations(ranges, op):
         if not shown.holds:
-            text = refusal(op, shown.what, shown.range, shown.bits, remedy, unsigned=shown.unsigned)
+            advice = WIDEST_REMEDY if remedy == WRITTEN_REMEDY and shown.bits == 64 else remedy
+            text = refusal(op, shown.what, shown.range, shown.bits, advice, unsigned=shown.unsigned)
             raise LoweringError(text, op)
 
 

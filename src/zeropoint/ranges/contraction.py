@@ -22,7 +22,7 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.window_padding import pads
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.ranges.analysis import Ranges, type_interval
-from zeropoint.ranges.interval import Interval, product
+from zeropoint.ranges.interval import UNBOUNDED, Interval, product
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,10 @@ def dynamic_convolution(ranges: Ranges, op: hlo.DynamicConvOp) -> Interval:
 
 def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads: bool) -> Sums:
     """Sums with `weights` of shape (channels, terms). If `axis` is None, one range covers all channels."""
-    positive = _total(np.maximum(weights, 0))
-    negative = _total(np.maximum(-weights.astype(np.int64), 0))
+    # -(-2^63) and unsigned weights from 2^63 do not fit i64. `UNBOUNDED` fits no accumulator.
+    wide = weights.astype(np.uint64 if weights.dtype.kind == "u" else np.int64)
+    weights = np.clip(wide, -UNBOUNDED if weights.dtype.kind == "i" else 0, UNBOUNDED).astype(np.int64)
+    positive, negative = _total(np.maximum(weights, 0)), _total(np.maximum(-weights, 0))
     # The greatest sum takes the greatest input at positive weights and the least at negative ones.
     up, down = Interval(positive, positive), Interval(negative, negative)
 
