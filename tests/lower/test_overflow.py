@@ -337,7 +337,8 @@ TOO_LARGE = {
     "a dot by the least weight of 64 bits": (
         """%0 = stablehlo.convert %x : (tensor<4x2xi8>) -> tensor<4x2xi64>
         %w = stablehlo.constant dense<[1, -9223372036854775808]> : tensor<2xi64>
-        %n = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : (tensor<4x2xi64>, tensor<2xi64>) -> tensor<4xi64>
+        %n = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0]
+          : (tensor<4x2xi64>, tensor<2xi64>) -> tensor<4xi64>
         """
         + WIDE,
         ["tensor<4x2xi8>"],
