@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import pickle
 import pkgutil
 import resource
 import subprocess
@@ -15,7 +16,13 @@ import numpy as np
 import pytest
 
 import zeropoint
+from zeropoint.calibrate.collect import CalibrationError
 from zeropoint.errors import Error, UnreadableFile, is_out_of_memory, json_object, reading
+from zeropoint.frontend.errors import DynamicShapes, NodeError
+from zeropoint.frontend.ranks import UnrankedInputs
+from zeropoint.ir.inlining import RecursionInProgram
+from zeropoint.ir.text import parse_program
+from zeropoint.ir.verification import InvalidProgram
 
 # A kernel that leaves its buffers, a solver that goes on for ever.
 OUR_FAULTS = {"NoProgress", "OverrunError"}
@@ -48,6 +55,32 @@ def test_every_error_that_input_can_cause_has_one_root() -> None:
     found = exceptions()
     assert zeropoint.Error in found
     assert {error.__name__ for error in found if not issubclass(error, Error)} == OUR_FAULTS | SIGNALS
+
+
+LONG = 400
+"""More ops than Python's recursion limit lets pickle follow."""
+
+
+def test_errors_pass_to_other_processes() -> None:
+    lines = [f"%{n + 1} = stablehlo.add %{n}, %{n} : tensor<2xf32>" for n in range(LONG)]
+    body = "\n".join([*lines, f"return %{LONG} : tensor<2xf32>"])
+    program = parse_program(f"func.func @main(%0: tensor<2xf32>) -> tensor<2xf32> {{\n{body}\n}}")
+    (op, *_) = program.entry.ops
+    made: list[Error] = [
+        CalibrationError("found no samples", op),
+        InvalidProgram("found a wrong type", op, (op, "here")),
+        RecursionInProgram("found a call of itself", op),
+        DynamicShapes("found a dynamic dimension", {"x": (None, 3)}),
+        UnrankedInputs(["x"], [program.entry.args[0].type]),
+        NodeError("found an axis that is computed", "axis"),
+    ]
+    for error in made:
+        error.add_note("a note")
+        found = pickle.loads(pickle.dumps(error))
+        assert type(found) is type(error)
+        assert (str(found), found.__notes__) == (str(error), ["a note"])
+        assert str(found.position) == ("<text>:2:6" if hasattr(error, "op") else "None")
+    assert pickle.loads(pickle.dumps(made[3])).inputs == {"x": (None, 3)}
 
 
 class Refused(Error):

@@ -69,6 +69,15 @@ def test_a_loaded_model_is_called_by_the_names_of_its_inputs(network: Model) -> 
     np.testing.assert_allclose(result["y"], expected(SAMPLES[:1]), rtol=1e-5, atol=1e-6)
 
 
+def test_an_input_may_have_the_name_of_a_parameter() -> None:
+    network = zp.load("""func.func @main(%a: tensor<2xf32> {zeropoint.name = "self"}) -> tensor<2xf32> {
+      %0 = stablehlo.negate %a : tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }""")
+    (found,) = network(**{"self": np.ones(2, np.float32)}).values()
+    assert found.tolist() == [-1, -1]
+
+
 def test_a_path_may_be_a_string_and_shapes_fix_dynamic_dimensions(folder: Path) -> None:
     model = zp.load(str(folder / "dynamic.onnx"), shapes={"x": (2, 6)})
     np.testing.assert_allclose(model(x=SAMPLES[:2])["y"], expected(SAMPLES[:2]), rtol=1e-5, atol=1e-6)

@@ -33,6 +33,29 @@ class Error(Exception):
     position: object = None
     """The position in a text, `file:line:column`, if the message does not contain it."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The error for another process: its message, its position and its attributes, but without ops."""
+        # An op is pickled with its whole program, which is too deep for the recursion limit.
+        location = getattr(getattr(self, "op", None), "location", None)
+        held = {name: _OF_A_PROGRAM.get(name, value) for name, value in vars(self).items()}
+        # Only a position in a text has `data`; it is `position_of` this error.
+        return _restored, (
+            type(self),
+            self.args,
+            {**held, "position": self.position or getattr(location, "data", None)},
+        )
+
+
+_OF_A_PROGRAM: Mapping[str, object] = {"op": None, "note": None, "others": ()}
+"""Attributes that hold ops of a program, and their values in another process."""
+
+
+def _restored(kind: type[Error], arguments: tuple[Any, ...], held: Mapping[str, object]) -> Error:
+    """An error in another process. Constructors are left out, because many compose their message."""
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(held)
+    return error
+
 
 class OptionError(Error, ValueError):
     """An option has an invalid value, or has no effect here."""

@@ -68,7 +68,7 @@ class Model:
         """Names and types of the outputs."""
         return self.program.outputs
 
-    def __call__(self, *arrays: Any, **inputs: Any) -> dict[str, Array]:
+    def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, Array]:
         """Run a sample or a batch of samples: `model(image=array)`, or `model(array)` in the order of the inputs.
 
         Arrays may be PyTorch tensors. If every array has a leading axis of n samples, outputs are stacked as in
@@ -110,7 +110,7 @@ class Model:
             return results[0]
         return {port.name: np.concatenate([found[port.name] for found in results])[:count] for port in self.outputs}
 
-    def profile(self, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
+    def profile(self, /, *arrays: Any, rounds: int = 20, **inputs: Any) -> Timing:
         """The time of every kernel in native code on one thread, for one sample: the first one of a batch or of data.
 
         Takes the arguments of a call. Raises CodegenError if an op has no kernel, and InputError or DataError if the

@@ -74,7 +74,7 @@ class Specializations:
         """Names and types of the outputs of the first model. In other models, the shapes differ."""
         return self.models[0].outputs
 
-    def __call__(self, *arrays: Any, **inputs: Any) -> dict[str, Array]:
+    def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, Array]:
         """The outputs of the model that the arrays fit, like those of a call of that model.
 
         A single argument may also be data in the forms that `zp.quantize` takes: a dict, a path, `zp.Images`, or an
