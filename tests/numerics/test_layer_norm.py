@@ -45,6 +45,20 @@ def test_normalized_values_have_the_stated_error(n: int, steps: float) -> None:
     assert np.abs(t).max() <= (1 << 17) + 1
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 8, 64])
+@pytest.mark.parametrize("steps", [0.0, 0.02, 0.06, 0.72, 3.3])
+def test_rounding_epsilon_has_the_stated_error(n: int, steps: float) -> None:
+    """It shows in rows whose elements differ by a step or two."""
+    norm, random = LayerNorm.of(1.0, n, steps), np.random.default_rng(n)
+    q = np.concatenate([rows(n, n), random.integers(0, 2, (40, n)), random.integers(0, 3, (40, n))])
+    q = q[q.max(-1) > q.min(-1)]
+    v = [n * sum(x * x for x in row) - sum(row) ** 2 + steps * n * n for row in q.tolist()]
+    root = np.sqrt(np.array(v))[:, None]
+    real = (n * q - q.sum(-1, keepdims=True)) / root
+    found = norm.normalized(q) / 2.0**norm.fraction
+    assert (np.abs(found - real) <= 0.52 / 2.0**norm.fraction + np.abs(real) / (2 * root**2)).all()
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.integers(1, MOST_TERMS), st.lists(st.integers(-32768, 32767), min_size=1), st.floats(0, 4e9))
 def test_no_step_overflows(n: int, numbers: list[int], steps: float) -> None:

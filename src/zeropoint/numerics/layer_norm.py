@@ -28,6 +28,10 @@ Gamma = round(gamma / s_out 2^(N - F)), B = round((beta / s_out + zero_point) 2^
 the error of a result has three parts. The final rounding adds half a step. t and B add `ChannelMaps.error` steps. Gamma
 adds 2^(F - N - 1) times the normalized value, which is at most sqrt(n - 1) (`ChannelMaps.factor_error`). N is the
 largest number up to 15 for which Gamma fits 13 bits and the bias fits 29.
+
+All of this is for the V above. Rounding epsilon, and V >= n, change it by at most 1, which changes the normalized value
+by at most its 1 / (2 V) part. V is at least n D, with D the sum of squares of q - mean, so this shows only in rows whose
+elements differ by a step or two.
 """
 
 from __future__ import annotations
