@@ -30,8 +30,8 @@ adds 2^(F - N - 1) times the normalized value, which is at most sqrt(n - 1) (`Ch
 largest number up to 15 for which Gamma fits 13 bits and the bias fits 29.
 
 All of this is for the V above. Rounding epsilon, and V >= n, change it by at most 1, which changes the normalized value
-by at most its 1 / (2 V) part. V is at least n D, with D the sum of squares of q - mean, so this shows only in rows whose
-elements differ by a step or two.
+by at most its 1 / (2 V) part. V is at least n D, with D the sum of squares of q - mean, so this shows only in rows
+whose elements differ by a step or two.
 """
 
 from __future__ import annotations
