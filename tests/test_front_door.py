@@ -248,11 +248,26 @@ def test_models_comparisons_and_explanations_read_well_in_a_notebook(integers: z
     assert "1 softmax (7 ops) stays float at 'softmax': target cpu has no kernel 'softmax'" in text
     found = zp.compare(DIGITS / "digits.onnx", integers, IMAGES)
     assert "7 float ops" in str(found)
-    for shown in (integers, found, integers.explain(), integers.explain("softmax")):
+    explained = (integers.explain(), integers.explain("softmax"), integers.bounds(), integers.bounds("dense"))
+    for shown in (integers, found, *explained):
         html = shown._repr_html_()
         assert html.startswith("<pre")
         assert html.endswith("</pre>")
         assert "<" not in html.removeprefix("<pre").removesuffix("</pre>").split(">", 1)[1]
+
+
+def test_the_bounds_of_a_model_are_those_of_the_command(integers: zp.Model) -> None:
+    found = integers.bounds("dense")
+    assert {(reach.op, len(reach.bound)) for reach in found.reaches} == {
+        ("stablehlo.dot_general", 10),
+        ("stablehlo.add", 10),
+    }
+    assert all(headroom > 0 for reach in integers.bounds().reaches for headroom in reach.headroom)
+    assert "channel 9: up to" in str(found)
+    with pytest.raises(zp.Error, match="found no integer op 'x' in the program"):
+        integers.bounds("x")
+    with pytest.raises(zp.Error, match="found no integer arithmetic"):
+        zp.load(DIGITS / "digits.onnx").bounds()
 
 
 @pytest.mark.parametrize("count", [1, 4])

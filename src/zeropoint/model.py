@@ -30,7 +30,7 @@ from zeropoint.open_kernels import with_open_kernels
 from zeropoint.options import check_arguments, listed, one_of
 from zeropoint.progress import Progress, display
 from zeropoint.quantization import Quantization
-from zeropoint.report.explain import Explanation, explain
+from zeropoint.report.explain import Explanation, IntegerBounds, explain
 from zeropoint.report.outline import outline, summary_line
 from zeropoint.report.tables import preformatted
 from zeropoint.simplify import simplify
@@ -358,6 +358,13 @@ class Model:
         if program.profile is None:
             program = with_open_kernels(program, named_target("cpu" if target is None else str(target)))
         return explain(program, value)
+
+    def bounds(self, value: str | None = None) -> IntegerBounds:
+        """The proved bounds, bits and headroom of the integers of this integer program; of each channel of `value`,
+        if given. Raises ExplanationError for a float model, and for a name that is not in the model.
+        """
+        check_arguments(value=value)
+        return IntegerBounds.of(self.program, value)
 
     def __str__(self) -> str:
         """Inputs, outputs, ops and float ops, and the findings of the quantization, one per line."""

@@ -104,16 +104,16 @@ def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:
     import json
 
     from zeropoint.frontend import load_model
-    from zeropoint.report.explain import range_details, range_table, reaches
+    from zeropoint.report.explain import IntegerBounds
     from zeropoint.report.tables import folded
 
     program = load_model(model)
     check_loops(program)
-    found = reaches(program, value)
+    found = IntegerBounds.of(program, value)
     if as_json:
-        click.echo(json.dumps([reach.record() for reach in found], indent=2))
+        click.echo(json.dumps(found.record(), indent=2))
     else:
-        click.echo(range_table(found) if value is None else folded(range_details(found)))
+        click.echo(folded(str(found)) if found.of_one else str(found))
 
 
 @click.command()

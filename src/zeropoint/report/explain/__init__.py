@@ -2,7 +2,7 @@
 
 from zeropoint.report.explain.explanation import Explanation
 from zeropoint.report.explain.kernels import NativeKernel, native_kernels, native_table
-from zeropoint.report.explain.reaches import Reach, range_details, range_table, reaches, reaches_by_op
+from zeropoint.report.explain.reaches import IntegerBounds, Reach, reaches, reaches_by_op
 from zeropoint.report.explain.read import ExplanationError, explain, stands_for
 from zeropoint.report.explain.records import ExplainedOutput, ExplainedValue, FloatOp, Missing, Rescale
 
@@ -12,6 +12,7 @@ __all__ = [
     "Explanation",
     "ExplanationError",
     "FloatOp",
+    "IntegerBounds",
     "Missing",
     "NativeKernel",
     "Reach",
@@ -19,8 +20,6 @@ __all__ = [
     "explain",
     "native_kernels",
     "native_table",
-    "range_details",
-    "range_table",
     "reaches",
     "reaches_by_op",
     "stands_for",

@@ -31,7 +31,7 @@ from zeropoint.ir.tensors import Array
 from zeropoint.numerics.arrays import AnyArray
 from zeropoint.ranges import EXACT, Obligation, Ranges, obligations, ops_of, ranges_of
 from zeropoint.report.explain.read import ExplanationError, stands_for
-from zeropoint.report.tables import folded, text_table
+from zeropoint.report.tables import folded, preformatted, text_table
 
 WIDTH = 140
 WEIGHT_MAX = 127
@@ -90,6 +90,31 @@ class Reach:
     def record(self) -> dict[str, Any]:
         """The fields as a dict, for tools."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class IntegerBounds:
+    """The bounds, bits and headroom of every number of an integer program that could overflow, or of one name's."""
+
+    reaches: tuple[Reach, ...]
+    of_one: bool = False
+    """Whether these are the numbers of a single name of the original model."""
+
+    @staticmethod
+    def of(program: Program, value: str | None = None) -> IntegerBounds:
+        """The bounds of a lowered program. The arguments and errors are those of `reaches`."""
+        return IntegerBounds(tuple(reaches(program, value)), value is not None)
+
+    def record(self) -> list[dict[str, Any]]:
+        """The bounds as lists and dictionaries, for tools."""
+        return [reach.record() for reach in self.reaches]
+
+    def __str__(self) -> str:
+        """A table with the channel of the largest bound, or all channels of one name."""
+        return _details(self.reaches) if self.of_one else _table(self.reaches)
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
 
 def reaches(program: Program, value: str | None = None) -> list[Reach]:
@@ -207,7 +232,7 @@ def _bias(program: Program, op: Operation) -> Array:
     return np.zeros((), np.int64)
 
 
-def range_table(found: Sequence[Reach]) -> str:
+def _table(found: Sequence[Reach]) -> str:
     """A text table with a row per op: the channel with the largest bound, and the number of enlarged weight scales.
 
     `grown` scales were increased so that bias or sums fit; `coarser` ones are larger for another reason.
@@ -239,7 +264,7 @@ def _counted(what: str, factors: Sequence[float]) -> str:
     return f"{len(factors)} {what}, up to {max(factors):.3g}x"
 
 
-def range_details(found: Sequence[Reach]) -> str:
+def _details(found: Sequence[Reach]) -> str:
     """A text with a line for every channel of every op."""
     lines: list[str] = []
     for reach in found:
