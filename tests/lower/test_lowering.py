@@ -303,3 +303,25 @@ def test_a_sum_along_a_dynamic_dimension_is_refused_by_name() -> None:
     assert message.startswith(
         "stablehlo.reduce 'the op': found a sum along the dynamic dimension 0 of tensor<?x6x!quant"
     )
+
+
+MOVED = {
+    "transposed floats": f"""%c = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+      %t = stablehlo.transpose %c, dims = [1, 0] : (tensor<2x2xf32>) -> tensor<2x2xf32>
+      %w = stablehlo.uniform_quantize %t : (tensor<2x2xf32>) -> {q("2x2", 0.5)}""",
+    "reshaped floats": f"""%c = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+      %t = stablehlo.reshape %c : (tensor<4xf32>) -> tensor<2x2xf32>
+      %w = stablehlo.uniform_quantize %t : (tensor<2x2xf32>) -> {q("2x2", 0.5)}""",
+    "transposed integers": f"""%c = stablehlo.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>
+      %t = stablehlo.transpose %c, dims = [1, 0] : (tensor<2x2xi8>) -> tensor<2x2xi8>
+      %w = quant.scast %t : tensor<2x2xi8> to {q("2x2", 0.5)}""",
+    "a broadcast number": f"""%c = stablehlo.constant dense<2.0> : tensor<f32>
+      %t = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<2x2xf32>
+      %w = stablehlo.uniform_quantize %t : (tensor<2x2xf32>) -> {q("2x2", 0.5)}""",
+}
+
+
+@pytest.mark.parametrize("how", MOVED)
+def test_a_constant_that_is_moved_before_it_is_quantized_keeps_its_numbers(how: str) -> None:
+    body = f"{MOVED[how]}\n%r = stablehlo.add %x, %w : {q('2x2', 0.5)}"
+    assert_exact(program(body, {"x": q("2x2", 0.5)}, q("2x2", 0.5), "fixed32"), np.zeros((2, 2), np.int8))

@@ -37,11 +37,13 @@ def fold_quantized_constants(block: Block, weights: Weights, profile: Profile) -
         if found is None or found[1].is_sub_channel or not found[1].storage.is_integer:
             continue
         stored, kind = found
-        # Keep the broadcast of a number.
-        is_number = not is_constant(op.operands[0]) and kind.is_per_layer
-        number = stored.reshape(-1)[:1].reshape(())
+        # Keep the broadcast of a number. Other constants may have been transposed or reshaped.
+        number = stored.reshape(-1)[:1]
+        is_number = (
+            not is_constant(op.operands[0]) and kind.is_per_layer and bool(stored.size and (stored == number).all())
+        )
         made: list[Operation] = [
-            constant_op(number if is_number else stored, weights, quantized=kind, location=op.location)
+            constant_op(number.reshape(()) if is_number else stored, weights, quantized=kind, location=op.location)
         ]
         if is_number:
             made.append(BroadcastInDimOp(made[0].results[0], op.results[0].type, []))
