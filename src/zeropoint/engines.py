@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -13,7 +13,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.interp import Engine, ReferenceEngine, Runnable
+from zeropoint.interp import Engine, LockStepped, ReferenceEngine, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.arguments import in_order
 from zeropoint.ir.inlining import inline_region
@@ -105,7 +105,13 @@ class ObservedProgram:
         hidden = changed.outputs[len(self._outputs) :]
         observed_there = sum(port.type.element_type in STAYING for port in hidden)
         self._native = NativeProgram(
-            changed, threads=threads, optimized=optimized, progress=progress, observed=observed_there, spins=POLLS
+            changed,
+            threads=threads,
+            optimized=optimized,
+            progress=progress,
+            observed=observed_there,
+            spins=POLLS,
+            adjustable=True,
         )
 
     @property
@@ -128,6 +134,15 @@ class ObservedProgram:
 
         results = self._native.observe_values(in_order(inputs, self._native.inputs), see)
         return dict(zip(self._outputs, results, strict=False))
+
+    def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
+        """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
+        from zeropoint.codegen.runtime.lock_step import LockStep
+
+        native = self._native
+        fits = native.arena.size * (len(samples) + 1) <= memory
+        can = fits and native.graph.contractions and native.graph.trips is None and not native.guarded
+        return LockStep(native, samples) if can else None
 
 
 def _compiled(program: Program, threads: int, progress: Progress, *, optimized: bool) -> Runnable | None:
@@ -168,6 +183,10 @@ class Warming:
             self._count()
         assert self.runnable is not None
         return self.runnable(inputs, observe=observe)
+
+    def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
+        """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
+        return self.runnable.lock_step(samples, memory) if isinstance(self.runnable, ObservedProgram) else None
 
     def _count(self) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.ir.program import Port
+from zeropoint.ir.tensors import Array
 
 
 class Space(Enum):
@@ -181,6 +182,29 @@ class TripCounter:
     loops: list[str]
 
 
+class ContractionSteps(Protocol):
+    """The steps of a contraction of 8-bit integers whose sums are requantized."""
+
+    @property
+    def steps(self) -> range:
+        """Their numbers."""
+        ...
+
+    @property
+    def source(self) -> View:
+        """What the contraction reads."""
+        ...
+
+    @property
+    def bias(self) -> Array:
+        """What is added to the sums of products, (channels,), i64."""
+        ...
+
+    def with_bias(self, bias: Array) -> Graph:
+        """The same steps with another bias, as a graph of their own."""
+        ...
+
+
 @dataclass
 class Graph:
     """The steps of a program, and the block of weights that they read."""
@@ -193,6 +217,8 @@ class Graph:
     results: list[View] = field(default_factory=list[View])
     observed: list[View] = field(default_factory=list[View])
     """The results that stay where they were computed, after the outputs."""
+    contractions: list[ContractionSteps] = field(default_factory=list[ContractionSteps])
+    """The contractions of integers, in order. They refer to the program that the graph was made of."""
     trips: TripCounter | None = None
     """The counter of the run, if there are loops."""
 

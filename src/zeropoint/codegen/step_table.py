@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 import numpy as np
 
 from zeropoint.codegen.driver import block_bytes, needs_barrier
-from zeropoint.codegen.graph import Graph, Parameters, Space, View, every_step
+from zeropoint.codegen.graph import Graph, Parameters, Space, Step, View, every_step
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.ir.tensors import Array
 
@@ -95,6 +95,29 @@ class StepTable:
         ]
         given = (_place(argument) for step in graph.steps for argument in step.arguments)
         return StepTable(np.array([*header, *starts, *chain(*steps), *chain(*given)], np.int64))
+
+    def copy(self) -> StepTable:
+        """The same table, to be changed."""
+        return StepTable(self.array.copy())
+
+    def select(self, first: int, last: int) -> None:
+        """Make it a table of the steps from `first` to before `last`, for one thread. All steps are selected first."""
+        supersteps = int(self.array[TableHeader.SUPERSTEPS])
+        start = TableHeader.SIZE + supersteps + 1 + TableStep.SIZE * first
+        self.array[TableHeader.STEPS], self.array[TableHeader.FIRST] = last - first, 8 * start
+
+    def replace(self, number: int, address: int, step: Step, parameters: tuple[int, int]) -> None:
+        """Replace a step by one of as many arguments, whose parameters are at a place of the tables of addresses."""
+        supersteps = int(self.array[TableHeader.SUPERSTEPS])
+        entry = self.array[TableHeader.SIZE + supersteps + 1 + TableStep.SIZE * number :]
+        entry[TableStep.KERNEL] = address
+        first = int(entry[TableStep.ARGUMENTS]) // 8
+        places = [
+            (*parameters, argument.offset) if isinstance(argument, Parameters) else _place(argument)
+            for argument in step.arguments
+        ]
+        assert len(places) == entry[TableStep.COUNT]
+        self.array[first : first + TableArgument.SIZE * len(places)] = [*chain(*places)]
 
     def marks(self, threads: int) -> int:
         """Marks that the threads of a call share; none for a single thread."""

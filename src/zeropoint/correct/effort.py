@@ -246,8 +246,7 @@ def correct(
     if judged is None:
         judged = judge_of(reference or program, parts, platform, progress, names).judged(program)
     judge = judged.judge
-    if judge.program is program:
-        platform = replace(platform, means=judge.means)
+    platform = replace(platform, means=judge.means if judge.program is program else None, uncorrected=judged.run)
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
     before = judged.noise()
     best, attempts = trial.best(names, before)
@@ -320,8 +319,9 @@ class _Trial:
         """The program that a method makes from the uncorrected one. On top of another method, its own effect would be
         hidden."""
         made = self.biased.clone()
-        METHODS[method].run(made, samples, self.platform, self.progress)
-        return _Candidate(made, method, self.judge.noise(made))
+        run = METHODS[method].run(made, samples, self.platform, self.progress)
+        judged = self.judge.judged(made) if run is None else Judged(self.judge, made, run)
+        return _Candidate(made, method, judged.noise())
 
     def refine(self, name: str, given: _Candidate, samples: Samples) -> _Candidate:
         """A candidate with a refinement on top; the given one if the refinement changes nothing."""

@@ -76,14 +76,14 @@ class Judged:
     """A propagated program that is lowered and prepared once, and run at most once on each sample."""
 
     def __init__(self, judge: Judge, program: Program, run: Runnable):
-        self.judge, self.program, self._run = judge, program, run
+        self.judge, self.program, self.run = judge, program, run
         self._found: dict[int, SampleEnergies] = {}
 
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
         """The noise on the samples with these numbers, by default on all samples of the judge."""
         wanted = list(range(len(self.judge.samples)) if numbers is None else numbers)
         for number in self.judge.progress([one for one in wanted if one not in self._found], "integer outputs"):
-            self._found[number] = self.judge.energies(self._run, number)
+            self._found[number] = self.judge.energies(self.run, number)
         pairs = np.array([self._found[number] for number in wanted]).reshape(len(wanted), len(self.program.outputs), 2)
         return OutputNoise(pairs[..., 0], pairs[..., 1])
 

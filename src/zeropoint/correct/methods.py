@@ -11,8 +11,9 @@ from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
 from zeropoint.correct.float_means import FloatMeans, float_means
+from zeropoint.correct.lock_step import correct_in_lock_step
 from zeropoint.correct.walk import WalkStep, fitting, walk
-from zeropoint.interp import Engine, MaskedEngine
+from zeropoint.interp import Engine, MaskedEngine, Runnable, masked_run
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -33,6 +34,8 @@ class Platform:
     target: Target
     means: FloatMeans | None = None
     """The mean results of float kernels, if runs of the float network have found them already."""
+    uncorrected: Runnable | None = None
+    """The integer program without corrections, if it was prepared already."""
 
     @property
     def mask(self) -> str | None:
@@ -47,9 +50,12 @@ class Platform:
 
 @dataclass(frozen=True)
 class Method:
-    """A correction, which changes a propagated program in place, and its one-line summary."""
+    """A correction, which changes a propagated program in place, and its one-line summary.
 
-    run: Callable[[Program, Samples, Platform, Progress], None]
+    `run` may return the integer program of the corrected one, prepared.
+    """
+
+    run: Callable[[Program, Samples, Platform, Progress], Runnable | None]
     summary: str
     is_refitted: bool = False
     """Whether the method benefits from more samples. If so and it is kept, it is fitted again to all of them."""
@@ -84,11 +90,19 @@ def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction
     return run
 
 
-def _empirical(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
+def _empirical(program: Program, samples: Samples, platform: Platform, progress: Progress) -> Runnable | None:
     used, kernels = fitting(program, samples), contraction_kernels(program, platform.target)
     means = None if platform.means is None else platform.means.for_kernels(kernels, used)
     if means is None:
         means = float_means(program, used, platform.whole, platform.target, progress, platform.mask)
+    if platform.uncorrected is not None:
+
+        def note(kernel: ContractionKernel, text: str) -> None:
+            _note(kernel.region, "empirical_bias", text)
+
+        run = correct_in_lock_step(means, platform.uncorrected, used, note)
+        if run is not None:
+            return masked_run(run, platform.mask)
     found = {mean.kernel.region: mean for mean in means}
 
     def visit(step: WalkStep) -> None:
@@ -98,6 +112,7 @@ def _empirical(program: Program, samples: Samples, platform: Platform, progress:
             _note(step.region, "empirical_bias", text)
 
     walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask, paired=False)
+    return None
 
 
 def _note(region: QuantizeRegionOp, method: str, text: str) -> None:

@@ -1,18 +1,29 @@
 """The reference interpreter. It defines the semantics of every op on NumPy arrays, with one function per op."""
 
-from zeropoint.interp.engine import Engine, ReferenceEngine, Runnable
+from zeropoint.interp.engine import Adjustable, Engine, LockStepped, ReferenceEngine, Runnable
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, TripsExceeded, UnsupportedError
 from zeropoint.interp.execute import Outcome, execute
 from zeropoint.interp.interpreter import Interpreter, run
-from zeropoint.interp.padding import MaskedEngine, check_mask, has_padding, kept_positions, masked, masks_of, unpadded
+from zeropoint.interp.padding import (
+    MaskedEngine,
+    check_mask,
+    has_padding,
+    kept_positions,
+    masked,
+    masked_run,
+    masks_of,
+    unpadded,
+)
 from zeropoint.interp.plan import Observe, Trace
 
 __all__ = [
+    "Adjustable",
     "CheckFailed",
     "Engine",
     "ExecutionError",
     "InputError",
     "Interpreter",
+    "LockStepped",
     "MaskedEngine",
     "Observe",
     "Outcome",
@@ -26,6 +37,7 @@ __all__ = [
     "has_padding",
     "kept_positions",
     "masked",
+    "masked_run",
     "masks_of",
     "run",
     "unpadded",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from zeropoint.interp.interpreter import Interpreter
 from zeropoint.interp.plan import Observe
@@ -16,6 +16,35 @@ class Runnable(Protocol):
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
         """The outputs by name. `observe(key, array)` is called at every `quant.stats_ref`."""
+        ...
+
+
+class LockStepped(Runnable, Protocol):
+    """An integer program whose contractions run one after the other, over all samples at once.
+
+    Biases may change in between. A call runs the program with the changed ones.
+    """
+
+    @property
+    def biases(self) -> list[Array]:
+        """What is added to the sums of products of each contraction, (channels,), i64: bias and zero points."""
+        ...
+
+    def sources(self, number: int) -> list[Array]:
+        """What contraction `number` reads, by sample, i8."""
+        ...
+
+    def add(self, number: int, change: Array) -> None:
+        """Add integers (channels,) to the bias of a contraction that has not run."""
+        ...
+
+
+@runtime_checkable
+class Adjustable(Runnable, Protocol):
+    """A prepared program whose biases can be changed."""
+
+    def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
+        """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
         ...
 
 

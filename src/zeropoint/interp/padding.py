@@ -6,13 +6,13 @@ Nobody reads the values that a network computes there, so they should neither wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from zeropoint.errors import OptionError
-from zeropoint.interp.engine import Engine, Runnable
+from zeropoint.interp.engine import Adjustable, Engine, LockStepped, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -81,6 +81,10 @@ class _Masked:
     run: Runnable
     mask: str
 
+    def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
+        """The program in lock step, with padded positions."""
+        return self.run.lock_step(samples, memory) if isinstance(self.run, Adjustable) else None
+
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
         mask = np.asarray(inputs[self.mask]) != 0
         if not mask.any():
@@ -94,6 +98,11 @@ class _Masked:
 
         outputs = self.run(inputs, observe=None if observe is None else see)
         return {name: unpadded(array, mask) for name, array in outputs.items()}
+
+
+def masked_run(run: Runnable, mask: str | None) -> Runnable:
+    """A program without padded positions, by the input `mask`; the program itself for None."""
+    return run if mask is None else _Masked(run, mask)
 
 
 def masked(engine: Engine, mask: str | None) -> Engine:

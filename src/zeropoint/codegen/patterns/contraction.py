@@ -111,6 +111,13 @@ class ContractionMatch:
         return _is_depthwise(self.weights)
 
     @property
+    def fits(self) -> bool:
+        """Whether 32 bits hold accumulators that are requantized, with the rounding terms in the biases."""
+        output = self.arithmetic
+        reaches = _reaches(self.weights, self.bias, self.source_reach)
+        return not isinstance(output, Requantization) or all(has_room(output, reach) for reach in reaches)
+
+    @property
     def match(self) -> Match:
         """The match of the whole kernel."""
         other = self.tail.other
@@ -144,10 +151,11 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
         return output
-    if not all(has_room(output, reach) for reach in _reaches(weights, bias, reach_of(source))):
-        return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
     tail = summed(values, op) if _takes_residual(weights) else Tail(op.result)
-    return ContractionMatch(describe(op), source, weights, bias, tail, output).match
+    match = ContractionMatch(describe(op), source, weights, bias, tail, output)
+    if not match.fits:
+        return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
+    return match.match
 
 
 def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:

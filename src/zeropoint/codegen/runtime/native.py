@@ -51,7 +51,7 @@ class NativeProgram:
     passes them on. A worker polls `spins` times for the next call before it parks. `guarded` selects the debug build
     (`guarded.py`); by default, `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the
     time and computes the same bits. `progress` counts the passes, and the modules to compile. `graph` has the program's
-    steps for `isa`, if they are known.
+    steps for `isa`, if they are known. An `adjustable` program keeps what `LockStep` needs.
 
     Raises CodegenError for an op without a kernel.
     """
@@ -70,6 +70,7 @@ class NativeProgram:
         graph: Graph | None = None,
         observed: int = 0,
         spins: int = SPINS,
+        adjustable: bool = False,
     ):
         if callers < 1:
             raise OptionError(f"found {callers} callers, expected at least 1")
@@ -87,10 +88,12 @@ class NativeProgram:
         kernels = kernels_of(self.graph, checked=self.guarded)
         sources = sources_of(self.graph, kernels, checked=self.guarded)
         # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
-        form = "object" if optimized and not self.guarded else "debug"
-        objects = objects_of(sources, self.isa, cache=folder, form=form, progress=progress)
+        self.form = "object" if optimized and not self.guarded else "debug"
+        objects = objects_of(sources, self.isa, cache=folder, form=self.form, progress=progress)
         self.code = Loaded(objects.values(), self.isa)
-        self._table = StepTable.of(self.graph, kernels.names, self.code, spins)
+        if not adjustable:
+            self.graph.contractions.clear()  # they hold the program
+        self.table = StepTable.of(self.graph, kernels.names, self.code, spins)
         self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
         self._closed = False
@@ -151,8 +154,8 @@ class NativeProgram:
 
     def _slot(self) -> Slot:
         if self.guarded:
-            return GuardedSlot(self.code, self.graph, self._table, self.arena.size, self.threads)
-        return Slot(self.code, self.graph, self._table, self.arena.size, self.threads)
+            return GuardedSlot(self.code, self.graph, self.table, self.arena.size, self.threads)
+        return Slot(self.code, self.graph, self.table, self.arena.size, self.threads)
 
     def close(self) -> None:
         """Wait for running calls, and end the worker threads. Later calls raise RuntimeError."""

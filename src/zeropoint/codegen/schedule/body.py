@@ -71,6 +71,10 @@ class Body:
         self.values = Values.inside(program, kernel.body.block)
         self._constants = constants
 
+    def in_graph(self, graph: Graph) -> Body:
+        """The same kernel, to be scheduled in another graph."""
+        return Body(self.program, graph, Constants(graph), self.kernel, self.inputs, self.outputs, self.found)
+
     @property
     def isa(self) -> InstructionSet:
         """The instruction set for which the kernel is compiled."""

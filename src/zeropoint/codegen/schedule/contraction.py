@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zeropoint.codegen.graph import EmittedKernel, Parameters, View
+from zeropoint.codegen.graph import EmittedKernel, Graph, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, Integers, Residual
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.contraction import Contraction
@@ -16,6 +16,7 @@ from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.requantize import Epilogue
+from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.contraction import ContractionMatch, ExpressedMatch, Pool, contraction_of, magnitudes
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.windows import Piece, Windows
@@ -28,7 +29,45 @@ from zeropoint.numerics.arrays import IntArray
 
 def schedule_contraction(body: Body) -> None:
     """Append the steps of a contraction. A convolution has one step per image, piece and part of the groups."""
-    match = contraction_of(body.program, body.kernel, body.found)
+    match, first = contraction_of(body.program, body.kernel, body.found), len(body.graph.steps)
+    _schedule(body, match)
+    if isinstance(match.arithmetic, Requantization) and match.source_bytes == 1 and not isinstance(match.weights, Pool):
+        body.graph.contractions.append(ScheduledContraction(body, match, range(first, len(body.graph.steps))))
+
+
+@dataclass(frozen=True)
+class ScheduledContraction:
+    """The steps of a contraction, and what they were made of."""
+
+    body: Body
+    match: ContractionMatch
+    steps: range
+
+    @property
+    def source(self) -> View:
+        """What the contraction reads."""
+        return self.body.inputs[0]
+
+    @property
+    def bias(self) -> Array:
+        """What is added to the sums of products, (channels,), i64."""
+        return self.match.bias
+
+    def with_bias(self, bias: Array) -> Graph:
+        """The same steps with another bias, as a graph of their own.
+
+        Raises CodegenError if 32 bits do not hold the sums with it.
+        """
+        given = self.body.graph
+        graph = Graph(given.inputs, given.outputs, given.isa)
+        match = replace(self.match, bias=bias)
+        if not match.fits:
+            raise CodegenError(f"{match.name}: found sums that exceed 32 bits with the bias, expected smaller ones", None)
+        _schedule(self.body.in_graph(graph), match)
+        return graph
+
+
+def _schedule(body: Body, match: ContractionMatch) -> None:
     source, target = body.inputs[0], body.outputs[0]
     other = None if match.tail.other is None else body.inputs[-1]
     scheduled = _Contraction(body, match, other)

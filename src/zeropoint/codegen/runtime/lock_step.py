@@ -1,0 +1,124 @@
+"""A native program run contraction by contraction, over all samples at once; biases may change in between.
+
+Every sample has an arena of its own, so what one contraction left there is what the next one reads. A range of steps
+is run by a table (`step_table.py`) that says where it begins and how many steps it has. A contraction with another bias
+has other parameters: they are beside the program's inputs, and the table says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from zeropoint.codegen.cache import cache_folder
+from zeropoint.codegen.graph import Graph, View
+from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.codegen.modules import kernels_of
+from zeropoint.codegen.objects import objects_of
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.slots import aligned, results_of
+from zeropoint.codegen.runtime.workers import Workers
+from zeropoint.codegen.step_table import INPUTS
+from zeropoint.ir.arguments import checked_arguments, in_order
+from zeropoint.ir.tensors import Array
+
+
+class LockStep:
+    """A program whose contractions of integers run one after the other, in the order of their steps.
+
+    `program` stays as it is: the changes are of this object.
+    """
+
+    def __init__(self, program: NativeProgram, samples: Sequence[Mapping[str, Array]]):
+        self._program, self._graph = program, program.graph
+        self._contractions = program.graph.contractions
+        self._table = program.table.copy()
+        self._count = len(self._graph.inputs)
+        places = self._count + len(self._contractions)
+        ports = places, len(self._graph.outputs)
+        self._weights = self._graph.weights.array
+        self._arenas = [aligned(max(1, program.arena.size)) for _ in range(len(samples) + 1)]
+        addresses = self._arenas[-1].ctypes.data, self._weights.ctypes.data
+        self._workers = Workers(program.code, 1, *addresses, *ports, self._table)
+        self._known = {step.kernel for step in self._graph.steps}
+        self._changed: dict[int, Array] = {}
+        """The parameters of contractions with another bias, by their number."""
+        self._code: list[Loaded] = []
+        self._given = [self._arguments(sample) for sample in samples]
+        self._results = [self._outputs() for _ in samples]
+        self._done = 0
+
+    @property
+    def biases(self) -> list[Array]:
+        """What is added to the sums of products of each contraction, (channels,), i64: bias and zero points."""
+        return [contraction.bias for contraction in self._contractions]
+
+    def sources(self, number: int) -> list[Array]:
+        """What contraction `number` reads, by sample, i8: all steps before it have run."""
+        contraction = self._contractions[number]
+        self._run_to(contraction.steps.start)
+        return [self._stored(contraction.source, arena) for arena in self._arenas[:-1]]
+
+    def add(self, number: int, change: Array) -> None:
+        """Add integers (channels,) to the bias of a contraction that has not run."""
+        contraction = self._contractions[number]
+        if contraction.steps.start < self._done:
+            raise ValueError(f"found a bias of contraction {number} to be changed, expected one that has not run")
+        graph = contraction.with_bias(contraction.bias + change)
+        names = kernels_of(graph).names
+        code = self._compiled(graph)
+        self._changed[number] = graph.weights.array
+        place = INPUTS, self._count + number
+        for step, name, made in zip(contraction.steps, names, graph.steps, strict=True):
+            self._table.replace(step, code.address(name), made, place)
+
+    def __call__(
+        self, inputs: Mapping[str, Array], *, observe: Callable[[str, Array], None] | None = None
+    ) -> dict[str, Array]:
+        """The outputs by name, with the changed biases; `observe` is never called."""
+        values, results = self._arguments(inputs), self._outputs()
+        self._run(self._arenas[-1], values, results, 0, len(self._graph.steps))
+        return {port.name: result for port, result in zip(self._graph.outputs, results, strict=True)}
+
+    def _arguments(self, inputs: Mapping[str, Array]) -> list[Array]:
+        ports = self._graph.inputs
+        return [
+            np.require(array, requirements=["C", "A"]) for array in checked_arguments(in_order(inputs, ports), ports)
+        ]
+
+    def _outputs(self) -> list[Array]:
+        return [np.empty(shape, dtype) for shape, dtype in results_of(self._graph.outputs)]
+
+    def _compiled(self, graph: Graph) -> Loaded:
+        """The code of a contraction's kernels: the program's own, or, if sums may now be greater, other ones."""
+        if all(step.kernel in self._known for step in graph.steps):
+            return self._program.code
+        sources = kernels_of(graph).sources
+        objects = objects_of(sources, graph.isa, cache=cache_folder(), form=self._program.form)
+        self._code.append(Loaded(objects.values(), graph.isa))
+        return self._code[-1]
+
+    def _run_to(self, step: int) -> None:
+        """Run the steps before `step` that have not run, on all samples."""
+        if step > self._done:
+            for arena, values, results in zip(self._arenas, self._given, self._results, strict=False):
+                self._run(arena, values, results, self._done, step)
+            self._done = step
+
+    def _run(self, arena: Array, values: list[Array], results: list[Array], first: int, last: int) -> None:
+        self._table.select(first, last)
+        self._workers.use(arena.ctypes.data, self._weights.ctypes.data)
+        places = [self._changed.get(number) for number in range(len(self._contractions))]
+        inputs = [array.ctypes.data for array in values]
+        inputs += [0 if array is None else array.ctypes.data for array in places]
+        self._workers.run(inputs, [array.ctypes.data for array in results], held=(values, results, arena))
+
+    def _stored(self, view: View, arena: Array) -> Array:
+        """A copy of stored integers; its elements are in the order in which they are in the arena."""
+        stored: Array = np.ndarray(view.shape, np.int8, arena.data, view.buffer.offset + view.offset, view.strides)
+        offset = self._graph.isa.offset if view.activations else 0
+        order = sorted(range(stored.ndim), key=lambda dim: -view.strides[dim])
+        # The offset of 128 is the highest bit.
+        made = np.bitwise_xor(stored.transpose(order).view(np.uint8), np.uint8(offset)).view(np.int8)
+        return made.transpose(np.argsort(order))

@@ -1,0 +1,101 @@
+"""Empirical bias correction on the whole integer program, contraction by contraction, over all samples at once.
+
+The walk (`walk.py`) lowers and compiles every kernel alone. That takes longer than its runs, and corrections of biases
+need none of it: a bias is a number that is added to the sums of a contraction. So the program that was lowered and
+compiled to be judged runs up to each contraction, whose bias then changes. The results are those of the walk.
+
+A kernel and its contraction in the integer program are matched by what is added to the sums: the integers of the bias,
+less the zero point of the input times the sum of the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from zeropoint.correct.contractions import ContractionKernel
+from zeropoint.correct.empirical_bias import set_mean
+from zeropoint.correct.float_means import FloatMean
+from zeropoint.correct.geometry import ConvolutionGeometry
+from zeropoint.correct.walk import MEMORY, WalkValue
+from zeropoint.interp import Adjustable, LockStepped, Runnable
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.quant import stored_array
+from zeropoint.ir.tensors import Array, shape_of
+
+Note = Callable[[ContractionKernel, str], None]
+"""Called with a kernel whose bias was corrected, and a description."""
+
+
+def correct_in_lock_step(
+    means: Sequence[FloatMean], run: Runnable, samples: Sequence[Mapping[str, Array]], note: Note
+) -> LockStepped | None:
+    """Give kernels the biases with which they have the mean results of the float ones. Returns the corrected program.
+
+    `run` is the uncorrected integer program. Returns None if it cannot run so, or if not every kernel has one
+    contraction in it; then nothing has changed.
+    """
+    steps = run.lock_step(samples, MEMORY) if isinstance(run, Adjustable) else None
+    found = None if steps is None else _matched(means, steps)
+    if steps is None or found is None:
+        return None
+    for number, mean in sorted(found.items()):
+        kernel, before = mean.kernel, _integers(mean.kernel)
+        arrays = [_unpadded(array, kernel) for array in steps.sources(number)]
+        text = set_mean(kernel, WalkValue([], arrays, kernel.input_type), mean.chosen, mean.mean)
+        change = _integers(kernel) - before
+        if change.any():
+            steps.add(number, change)
+        note(kernel, text)
+    return steps
+
+
+def _matched(means: Sequence[FloatMean], steps: LockStepped) -> dict[int, FloatMean] | None:
+    """The kernel of each contraction, by its number; None if a kernel has none or several."""
+    numbers: dict[bytes, list[int]] = {}
+    for number, bias in enumerate(steps.biases):
+        numbers.setdefault(bias.astype(np.int64).tobytes(), []).append(number)
+    found: dict[int, FloatMean] = {}
+    for mean in means:
+        known = numbers.get(_added(mean.kernel).tobytes(), [])
+        if not _is_plain(mean.kernel) or len(known) != 1 or known[0] in found:
+            return None
+        found[known[0]] = mean
+    return found
+
+
+def _is_plain(kernel: ContractionKernel) -> bool:
+    """Whether a kernel reads signed bytes in the shape that it has in the integer program, and fits its accumulator
+    with any bias that it may get."""
+    storage = kernel.input_type.storage
+    return storage.dtype == np.int8 and kernel.input_type.is_per_layer and kernel.is_bounded
+
+
+def _integers(kernel: ContractionKernel) -> Array:
+    """The bias as integers, (channels,), i64."""
+    bias = constant_array(kernel.region.inputs[2], kernel.weights)
+    assert bias is not None
+    return stored_array(bias, kernel.bias_type).astype(np.int64)
+
+
+def _added(kernel: ContractionKernel) -> Array:
+    """What the integer program adds to the sums of a kernel, (channels,), i64."""
+    sums = kernel.integers().sum(axis=2).reshape(-1).astype(np.int64)
+    return _integers(kernel) - kernel.input_type.zero_point * sums
+
+
+def _unpadded(array: Array, kernel: ContractionKernel) -> Array:
+    """The operand of a kernel, which the integer program may have padded for it."""
+    shape = shape_of(kernel.op.lhs)
+    if array.shape == shape:
+        return array
+    assert isinstance(kernel.geometry, ConvolutionGeometry)
+    form = kernel.geometry.convolution
+    inside = [slice(None)] * array.ndim
+    for dim, (low, _) in zip(form.layout.input_spatial_dimensions, form.padding, strict=True):
+        inside[dim] = slice(low, low + shape[dim])
+    cut = array[tuple(inside)]
+    assert cut.shape == shape and math.prod(shape)
+    return cut
