@@ -18,6 +18,7 @@ from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Equalized, Judged, Platform, SampleParts, judge_of, some
 from zeropoint.correct.channel_statistics import only_equalized, without_statistics
 from zeropoint.correct.equalize import equalize
+from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.demands import demanded_observers
@@ -65,15 +66,19 @@ class EqualizationTrial:
     work: Work | None = None
     names: Sequence[str] = ()
     """The corrections that will be tried on the program."""
+    record: FloatRecord | None = None
+    """The record of the first calibration."""
 
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
         """The better one of the program and its equalized form. The figures are None if no channels are uneven."""
-        observed = observe_channels(before.fused, some(self.parts.fitted), self.platform.programs, self.progress)
+        shown, engine = some(self.parts.fitted), self.platform.programs
+        observed = observe_channels(before.fused, shown, engine, self.progress, self.record)
         equalized = equalize(observed)
         if not any(EQUALIZED in op.attributes for op in equalized.entry.ops):
             return before, None
         narrow = self._passed(DECIDING_PASSES, before.program)
-        judged = judge_of(narrow, self.parts, self.platform, self.progress, self.names).judged(narrow)
+        judge = judge_of(narrow, self.parts, self.platform, self.progress, self.names, self.record)
+        judged = judge.judged(narrow)
         before, least = replace(before, judged=judged), self._noise(judged)
         provisional = self._provisional(equalized, before.report)
         if provisional is not None:

@@ -13,6 +13,7 @@ from zeropoint.budget_search import journal_path
 from zeropoint.calibrate import JournalError, Kept, Progress, Report, Work, collect
 from zeropoint.calibrate.bounded import PARTS, has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
+from zeropoint.calibrate.workers import Recorder
 from zeropoint.demands import demanded_observers
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import EQUALIZED_PROGRAM
@@ -84,8 +85,9 @@ def observe_ranges(
     progress: Progress,
     engine: Engine | None,
     work: Work | None,
+    recorder: Recorder | None = None,
 ) -> Report:
-    """The ranges observed on samples. `kept` receives each sample as it is run."""
+    """The ranges observed on samples. `kept` receives each sample as it is run, and `recorder` what it gives."""
     start = perf_counter()
     report = collect(
         asked,
@@ -95,6 +97,7 @@ def observe_ranges(
         engine=masked(engine or QuickestEngine(max(length_hint(samples), 1), progress, processors()), options.mask),
         progress=progress,
         work=work,
+        recorder=recorder,
     )
     if report.observations:
         _LOG.info("calibrate: %d samples, %.2f s", report.samples, perf_counter() - start)

@@ -18,8 +18,8 @@ from zeropoint.bit_widths import BitWidthError, Widths
 from zeropoint.budget import Budget
 from zeropoint.budget_search import BudgetSearch, journal_path
 from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent, state_ranges
-from zeropoint.correct import EQUALIZE, MOST_EFFORT, Equalized, Platform, SampleParts, check_methods, correct
-from zeropoint.correct.effort import some
+from zeropoint.correct import EQUALIZE, MOST_EFFORT, Equalized, Platform, SampleParts, check_methods, correct, some
+from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.demands import check_demands, check_observers, check_scales
 from zeropoint.effects import Decided, check_effects
@@ -132,7 +132,8 @@ def quantize(
     if options.least_sqnr is not None and not isinstance(samples, Sized):
         samples = list(samples)  # needed twice
     kept = Kept(CORRECTED if options.needs_samples or not isinstance(samples, Sized) else 0, options.mask)
-    report = observe_ranges(asked, kept, samples, options, shown, engine, work)
+    record = _record(fused, asked, samples, options, validation=validation != ())
+    report = observe_ranges(asked, kept, samples, options, shown, engine, work, record)
     ranged = state_ranges(asked, report)
     calibrated = run_all(CALIBRATED_PASSES, ranged, settings, shown)
     again = samples if isinstance(samples, Sized) else kept.in_order
@@ -144,7 +145,7 @@ def quantize(
     check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
     finish = _Finish(fused, report, settings, options, kept, held, engine, shown, first=first)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
-        finish, calibrated = finish.equalized(calibrated, again, work)
+        finish, calibrated = finish.equalized(calibrated, again, work, record)
     if options.budget is not None:
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:
@@ -175,6 +176,16 @@ def _first_decided(
     first = run_all(DECIDING_PASSES, calibrated, settings, progress)
     check_effects(Decided(ranged, report, first, settings), options)
     return calibrated, first
+
+
+def _record(
+    fused: Program, asked: Program, samples: Iterable[Sample], options: Options, *, validation: bool
+) -> FloatRecord | None:
+    """A record of calibration for the trial of equalization; None if that is not tried on all of the samples."""
+    tried, count = EQUALIZE in check_methods(options.effort, options.corrections), length_hint(samples)
+    if not tried or options.mask is not None or not 0 < count <= CORRECTED:
+        return None
+    return FloatRecord(fused, asked, count, validation)
 
 
 def _have_the_same_ops(first: Program, second: Program) -> bool:
@@ -212,7 +223,9 @@ class _Finish:
     first: tuple[Program, Program] | None = None
     """A calibrated program and its propagated form, if that was needed before."""
 
-    def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[_Finish, Program]:
+    def equalized(
+        self, calibrated: Program, samples: Iterable[Sample], work: Work | None, record: FloatRecord | None
+    ) -> tuple[_Finish, Program]:
         """The calibrated program, equalized if that helps, and the `_Finish` for it."""
         trial = EqualizationTrial(
             samples,
@@ -223,6 +236,7 @@ class _Finish:
             self.progress,
             work,
             check_methods(self.options.effort, self.options.corrections),
+            record,
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
         reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)

@@ -29,6 +29,7 @@ from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import Spread, Work
+from zeropoint.calibrate.workers import Recorder, observe
 from zeropoint.errors import Error
 from zeropoint.interp import Engine, ReferenceEngine
 from zeropoint.ir.annotations import EXTREMES, QUANTILES
@@ -73,13 +74,15 @@ def collect(
     engine: Engine | None = None,
     progress: Progress | None = None,
     work: Work | None = None,
+    recorder: Recorder | None = None,
 ) -> Report:
     """Run the program once per sample, and observe the value at each `quant.stats_ref`.
 
     A sample maps each input's name to an array of its shape and dtype. Samples are consumed one at a time and not kept.
     `observers` overrides `observer` for some of the keys, by name. `engine` runs the program (default: the reference
     interpreter), and `progress` reports progress. `work` distributes the samples over processes and keeps a journal.
-    The report is bit-identical with and without it, but observers must be given by name.
+    The report is bit-identical with and without it, but observers must be given by name. `recorder` sees the
+    runs in this process.
 
     A program without `quant.stats_ref` is not run. Raises CalibrationError if there are no samples, or if all values at
     a point are NaN or infinite. Raises ValueError for an unknown observer, or for an observer factory together with
@@ -96,12 +99,12 @@ def collect(
     judges = any(isinstance(state, OutputObserver) for state in states.values())
     see = kept.see if judges else None
     if work is None:
-        count = _observe(program, samples, states, engine or ReferenceEngine(), progress or silent, see)
+        count = _observe(program, samples, states, engine or ReferenceEngine(), progress or silent, see, recorder)
     else:
         if not isinstance(observer, str):
             raise ValueError("found an observer factory together with work, expected the name of an observer")
         names = {key: observers.get(key, observer) for key in states}
-        spread = Spread(program, names, engine or ReferenceEngine(), work, see)
+        spread = Spread(program, names, engine or ReferenceEngine(), work, see, recorder)
         states = spread(samples, progress or silent)
         count = spread.count
     if not count:
@@ -125,15 +128,12 @@ def _observe(
     engine: Engine,
     progress: Progress,
     see: Callable[[Mapping[str, Array]], object] | None,
+    recorder: Recorder | None,
 ) -> int:
     """Run the samples one by one in this process. Returns their number."""
     run, count = engine.prepare(program), 0
-
-    def observe(key: str, array: Array) -> None:
-        states[key].update(array)
-
     for sample in progress(samples, "calibrate"):
-        run(sample, observe=observe)
+        observe(run, states, [sample], recorder)
         count += 1
         if see is not None:
             see(sample)

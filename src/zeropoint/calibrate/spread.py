@@ -21,7 +21,7 @@ from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.journal import CalibrationJournal, JournalError
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, add, pack
-from zeropoint.calibrate.workers import Chunk, by_workers, observe
+from zeropoint.calibrate.workers import Chunk, Recorder, by_workers, observe
 from zeropoint.interp import Engine, MaskedEngine, Runnable
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
@@ -65,6 +65,7 @@ class Spread:
     work: Work
     see: Callable[[Sample], object] | None = None
     """Called with every sample, in order."""
+    recorder: Recorder | None = None
     count: int = 0
     _known: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     _run: Runnable | None = None
@@ -142,7 +143,7 @@ class Spread:
         """Run a chunk in this process and update the observers directly."""
         if self._run is None:
             self._run = self.engine.prepare(self.program)
-        observe(self._run, states, chunk.samples)
+        observe(self._run, states, chunk.samples, self.recorder)
 
     def _identity(self) -> bytes:
         """The identity of a journal: a digest of chunk size, observers, program and weights."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.observers import Observer
@@ -49,14 +50,32 @@ _PREPARED: dict[Path, tuple[Runnable, dict[str, Observer]]] = {}
 """The prepared program and observers of the last job, in each worker."""
 
 
-def observe(run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sample]) -> None:
+class Recorder(Protocol):
+    """Sees the runs of a calibration, in order, if all of them are in one process."""
+
+    def observe(self, key: str, array: Array) -> None:
+        """A requested value of the sample that runs; the array may be overwritten later."""
+        ...
+
+    def ran(self, sample: Sample, outputs: dict[str, Array]) -> None:
+        """A sample has run."""
+        ...
+
+
+def observe(
+    run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sample], recorder: Recorder | None = None
+) -> None:
     """Run samples and update the observers."""
 
     def see(key: str, array: Array) -> None:
         states[key].update(array)
+        if recorder is not None:
+            recorder.observe(key, array)
 
     for sample in samples:
-        run(sample, observe=see)
+        outputs = run(sample, observe=see)
+        if recorder is not None:
+            recorder.ran(sample, outputs)
 
 
 def _work(job: Job, chunk: Chunk) -> Packed | None:

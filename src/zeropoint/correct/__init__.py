@@ -5,14 +5,13 @@ from zeropoint.correct.effort import (
     Corrections,
     EffortFigures,
     Equalized,
-    SampleParts,
     check_methods,
     correct,
     judge_of,
-    some,
 )
 from zeropoint.correct.judge import Judged
 from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, MOST_EFFORT, PRESETS, Platform
+from zeropoint.correct.sample_parts import SampleParts, some
 
 __all__ = [
     "DEFAULT_EFFORT",

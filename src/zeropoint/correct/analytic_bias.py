@@ -63,7 +63,7 @@ def correct_biases(
 
 def _mean_row(kernel: ContractionKernel, array: Array, mask: Array | None) -> Array:
     """The mean input row, (groups, 1, terms), over evenly spaced output positions that are not padding."""
-    kept = rows_kept(kernel, mask, tuple(shape_of(kernel.op.result)))
+    kept = rows_kept(kernel.geometry, mask, tuple(shape_of(kernel.op.result)))
     positions = kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), POSITIONS)).astype(np.int64))]
     return kernel.geometry.rows(array, positions).mean(axis=1, keepdims=True, dtype=np.float64)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.ir import Operation
@@ -11,6 +13,21 @@ from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp
 from zeropoint.ir.tensors import Array
+
+
+@dataclass
+class ChannelRanges:
+    """The least and the greatest value of each channel along `axis`, (channels, 2), of all values seen."""
+
+    axis: int
+    ranges: Array | None = None
+
+    def see(self, array: Array) -> None:
+        """Observe a value."""
+        other = tuple(dim for dim in range(array.ndim) if dim != self.axis)
+        seen = np.stack([array.min(axis=other), array.max(axis=other)], axis=1)
+        before = seen if self.ranges is None else self.ranges
+        self.ranges = np.stack([np.minimum(before[:, 0], seen[:, 0]), np.maximum(before[:, 1], seen[:, 1])], axis=1)
 
 
 def state_channels(op: StatisticsOp, ranges: Array, axis: int) -> StatisticsOp:

@@ -21,7 +21,7 @@ from zeropoint.correct.contractions import ContractionKernel, rounded
 from zeropoint.correct.empirical_bias import balanced_bias, correct_bias
 from zeropoint.correct.least_squares import EquationRows, best_ridge, mean_diagonal, moments, solved, with_diagonal
 from zeropoint.correct.rounding import error_aware_rounding
-from zeropoint.correct.rows import Chosen, exact_mean, exact_rows, products, quantized_rows
+from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, exact_rows, products, quantized_rows
 from zeropoint.correct.walk import WalkStep
 from zeropoint.ir.tensors import Array
 
@@ -32,7 +32,7 @@ MOST_TERMS = 4608
 
 def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace weights and bias of a kernel, or only the bias if the system cannot be solved. Returns a description."""
-    chosen = Chosen.of(kernel, len(step.exact), step.masks)
+    chosen = Chosen.of(ResultRows.of(kernel), len(step.exact), step.masks)
     quantized = quantized_rows(kernel, step.inputs[0], chosen)
     mean = quantized.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
     quantized -= mean  # in place, because rows are the largest arrays here

@@ -14,75 +14,27 @@ builtin.module attributes {zeropoint.corrections = [{name = "closed_form", salie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import give_biases
 from zeropoint.correct.float_means import FloatMeans
+from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.methods import CORRECTIONS as NAMES
 from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform, Samples
+from zeropoint.correct.sample_parts import SampleParts, some
 from zeropoint.correct.walk import fitting
 from zeropoint.errors import OptionError
 from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import Array
-
-PARTS = 4
-"""One of this many samples is held back."""
-JUDGED = 16
-"""The maximum number of samples of each part for comparing outputs."""
-
 
 FAR = 20.0
 """If the SQNR of the outputs is below this, in dB, there is a warning."""
-
-
-@dataclass(frozen=True)
-class SampleParts:
-    """The samples that corrections are fitted to, and those that judge them. `apart` if the two are disjoint."""
-
-    fitted: Samples
-    held: Samples
-    apart: bool = True
-    validation: bool = False
-    every: Samples = ()
-    """Both parts in the order of the data; empty if none of the data is held back."""
-
-    @staticmethod
-    def of(samples: Samples, validation: Samples = ()) -> SampleParts:
-        """Hold back one of four samples, unless there is validation data. With fewer than four samples, both parts have
-        all.
-
-        The held-back samples are chosen at random, but the choice is the same for the same number of samples. Every
-        fourth sample could be of one kind if kinds alternate in the data.
-        """
-        if validation:
-            return SampleParts(samples, validation, validation=True)
-        if len(samples) < PARTS:
-            return SampleParts(samples, samples, apart=False)
-        starts = range(0, len(samples) - PARTS + 1, PARTS)
-        # Seeded by the number of samples, so that the same data always gives the same program.
-        chosen = np.random.default_rng(len(samples)).integers(0, PARTS, len(starts))
-        held = {start + int(offset) for start, offset in zip(starts, chosen, strict=True)}
-        return SampleParts(
-            [sample for number, sample in enumerate(samples) if number not in held],
-            [samples[number] for number in sorted(held)],
-            every=samples,
-        )
-
-    @property
-    def judges(self) -> str:
-        """A description of the samples that corrections are judged on."""
-        count = min(len(self.held), JUDGED)
-        samples = f"{count} sample{'' if count == 1 else 's'}"
-        kind = "of the validation data" if self.validation else "held back" if self.apart else "of the calibration data"
-        return f"{samples} {kind}"
 
 
 @dataclass(frozen=True)
@@ -263,19 +215,25 @@ def judge_of(
     platform: Platform,
     progress: Progress = silent,
     names: Sequence[str] = (),
+    record: FloatRecord | None = None,
 ) -> Judge:
     """Compares programs with a propagated one in float, on some of the samples held back, then on all fitted ones.
 
     One judge for both parts: lowering and compiling a program takes longer than running it on the samples. All fitted
     samples take part in the figures, so that a hard one is not left out. `names` are the methods that may be tried:
-    the judge finds the means that one of them needs.
+    the judge finds the means that one of them needs. `record` is of calibration, on the same samples.
     """
     samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
-    means = None
+    means, network = None, None if record is None else record.of_network(reference)
     # A mask leaves positions out of what the judge observes, which the means leave out themselves.
     if platform.mask is None and any(name in METHODS and METHODS[name].needs_means for name in names):
-        means = FloatMeans.of(reference, fitting(reference, parts.fitted), platform.target)
-    return Judge(reference, samples, platform.programs, progress, means)
+        used = fitting(reference, parts.fitted)
+        found = None if network is None else network.means(platform.target, len(used))
+        if found is not None:
+            means = FloatMeans(reference, used, found)
+        elif network is None:
+            means = FloatMeans.of(reference, used, platform.target)
+    return Judge(reference, samples, platform.programs, progress, means, None if network is None else network.outputs)
 
 
 @dataclass(frozen=True)
@@ -379,9 +337,3 @@ def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections
         if isinstance(text, StringAttr):
             state_facts(op, [*facts_of(op), Fact("equalized", text.data, "calibrated", EQUALIZE)])
     return program, done
-
-
-def some(samples: Sequence[Mapping[str, Array]]) -> Samples:
-    """At most `JUDGED` samples, evenly spread."""
-    count = min(len(samples), JUDGED)
-    return [samples[index * len(samples) // count] for index in range(count)]

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernels
-from zeropoint.correct.rows import Chosen, sampled_sum
+from zeropoint.correct.rows import Chosen, ResultRows
 from zeropoint.interp import Engine, masks_of
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.inlining import inline_region
@@ -41,15 +41,11 @@ class FloatMean:
 
 @dataclass(eq=False)
 class FloatMeans:
-    """The mean results of the contractions of a propagated program in float, as samples are run.
-
-    `program` observes them: any run of the float network gives its outputs and these.
-    """
+    """The mean results of the contractions of a propagated program in float, over `samples`, in order."""
 
     program: Program
     samples: Sequence[Mapping[str, Array]]
     means: list[FloatMean]
-    """In the order of the kernels."""
 
     @staticmethod
     def of(
@@ -59,16 +55,22 @@ class FloatMeans:
         masks = masks_of(samples, mask)
         means: list[FloatMean] = []
         for kernel in contraction_kernels(program, target):
-            means.append(FloatMean(kernel, Chosen.of(kernel, len(samples), masks), np.zeros(kernel.channels)))
-        keys: dict[SSAValue, str] = {mean.kernel.region.results[0]: str(number) for number, mean in enumerate(means)}
-        return FloatMeans(observed_float(program, keys), samples, means)
+            chosen = Chosen.of(ResultRows.of(kernel), len(samples), masks)
+            means.append(FloatMean(kernel, chosen, np.zeros(kernel.channels)))
+        return FloatMeans(program, samples, means)
+
+    def observed(self) -> Program:
+        """The float network with requests for the results: a run gives its outputs and, to an `observer`, these."""
+        results = (mean.kernel.region.results[0] for mean in self.means)
+        return observed_float(self.program, {value: str(number) for number, value in enumerate(results)})
 
     def observer(self, number: int) -> Observe:
         """What adds the results of sample `number`."""
 
         def observe(key: str, array: Array) -> None:
             mean = self.means[int(key)]
-            mean.sum = mean.sum + sampled_sum(mean.kernel, array, mean.chosen.positions[number])
+            rows = ResultRows.of(mean.kernel)
+            mean.sum = mean.sum + rows.sampled_sum(array, mean.chosen.positions[number])
 
         return observe
 
@@ -94,7 +96,7 @@ def float_means(
     Positions where the input `mask` is 0 do not count. Passes on the errors of the engine.
     """
     found = FloatMeans.of(program, samples, target, mask)
-    run, number = engine.prepare(found.program), count()
+    run, number = engine.prepare(found.observed()), count()
     for sample in progress(samples, "means of channels"):
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means
             run(sample, observe=found.observer(next(number)))

@@ -35,17 +35,27 @@ class Judge:
         engine: Engine,
         progress: Progress = silent,
         means: FloatMeans | None = None,
+        known: Mapping[int, dict[str, Array]] | None = None,
     ):
-        """With `means`, the same runs of the float network find these; their samples are among `samples`."""
+        """`known` has outputs of the float network by the identity of the sample.
+
+        The means of kernels, `means`, are found by the same runs if nothing is known. Their samples are among
+        `samples`.
+        """
         self.program, self.samples, self._engine, self.progress, self.means = program, samples, engine, progress, means
-        run = engine.prepare(without_specs(program) if means is None else means.program)
-        wanted = {} if means is None else {id(sample): number for number, sample in enumerate(means.samples)}
-        self._expected: list[dict[str, Array]] = []
+        found = {id(sample): known[id(sample)] for sample in samples if id(sample) in known} if known else {}
+        self._expected = [found.get(id(sample), {}) for sample in samples]
+        missing = [number for number, sample in enumerate(samples) if id(sample) not in found]
+        if not missing:
+            return
+        finding = None if found else means
+        run = engine.prepare(without_specs(program) if finding is None else finding.observed())
+        wanted = {} if finding is None else {id(sample): number for number, sample in enumerate(finding.samples)}
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means
-            for sample in progress(samples, "float outputs"):
-                number = wanted.pop(id(sample), None)
-                observe = None if means is None or number is None else means.observer(number)
-                self._expected.append(run(sample, observe=observe))
+            for number in progress(missing, "float outputs"):
+                place = wanted.pop(id(samples[number]), None)
+                observe = None if finding is None or place is None else finding.observer(place)
+                self._expected[number] = run(samples[number], observe=observe)
 
     @property
     def counts(self) -> bool:

@@ -9,8 +9,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.correct.channel_statistics import state_channels
-from zeropoint.correct.equalize import sites
+from zeropoint.correct.channel_statistics import ChannelRanges, state_channels
+from zeropoint.correct.equalize import Site, sites
+from zeropoint.correct.float_record import FloatRecord
 from zeropoint.interp import Engine
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
@@ -31,13 +32,18 @@ def _free_keys(program: Program) -> Iterator[str]:
 
 
 def observe_channels(
-    program: Program, samples: Sequence[Mapping[str, Array]], engine: Engine, progress: Progress = silent
+    program: Program,
+    samples: Sequence[Mapping[str, Array]],
+    engine: Engine,
+    progress: Progress = silent,
+    record: FloatRecord | None = None,
 ) -> Program:
     """A copy of a fused program with observed `quant.stats` per channel at every site.
 
     A site whose value already has `quant.stats` keeps these and gets no others. The program's own requests for
-    statistics (`quant.stats_ref`) stay.
+    statistics (`quant.stats_ref`) stay. `record` is of calibration of the program on the same samples.
     """
+    known = None if record is None else record.channels([site for site in sites(program) if not _is_stated(site.value)])
     program = program.clone()
     found = [site for site in sites(program) if not _is_stated(site.value)]
     asked = dict(zip(_free_keys(program), found, strict=False))
@@ -47,23 +53,32 @@ def observe_channels(
         program.entry.insert_op_after(reference, site.maker)
         site.value.replace_uses_with_if(reference.res, lambda use, made=reference: use.operation is not made)
         references.append(reference)
-    ranges: dict[str, Array] = {}
-
-    def observe(key: str, array: Array) -> None:
-        if key not in asked:
-            return  # a request of the model
-        other = tuple(dim for dim in range(array.ndim) if dim != asked[key].axis)
-        seen = np.stack([array.min(axis=other), array.max(axis=other)], axis=1)
-        before = ranges.get(key, seen)
-        ranges[key] = np.stack([np.minimum(before[:, 0], seen[:, 0]), np.maximum(before[:, 1], seen[:, 1])], axis=1)
-
-    run = engine.prepare(program)
-    for sample in progress(samples, "ranges of channels"):
-        run(sample, observe=observe)
-    for reference, site in zip(references, found, strict=True):
+    if known is None:
+        known = _observed(program, asked, samples, engine, progress)
+    for reference, site, ranges in zip(references, found, known, strict=True):
         made = StatisticsOp(reference.arg, (0.0, 0.0))
         made.location = site.maker.location
         Rewriter.replace_op(reference, made)
         # `quant.stats` holds finite numbers only.
-        state_channels(made, np.nan_to_num(ranges[reference.stats_key.data]), site.axis)
+        state_channels(made, np.nan_to_num(ranges), site.axis)
     return program
+
+
+def _observed(
+    program: Program,
+    asked: Mapping[str, Site],
+    samples: Sequence[Mapping[str, Array]],
+    engine: Engine,
+    progress: Progress,
+) -> list[Array]:
+    """The ranges of channels, (channels, 2), at the sites that are asked for by key."""
+    ranges = {key: ChannelRanges(site.axis) for key, site in asked.items()}
+
+    def observe(key: str, array: Array) -> None:
+        if key in ranges:  # else a request of the model
+            ranges[key].see(array)
+
+    run = engine.prepare(program)
+    for sample in progress(samples, "ranges of channels"):
+        run(sample, observe=observe)
+    return [one.ranges for one in ranges.values() if one.ranges is not None]

@@ -13,6 +13,7 @@ from itertools import accumulate
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
+from zeropoint.correct.geometry import Geometry
 from zeropoint.correct.walk import WalkValue
 from zeropoint.interp import kept_positions
 from zeropoint.ir.tensors import Array, shape_of
@@ -31,25 +32,47 @@ ELEMENTS = 1 << 24
 
 
 @dataclass(frozen=True)
+class ResultRows:
+    """The results of a contraction as rows of channels, one for each output position.
+
+    `terms` is the number of elements in the input rows of a position.
+    """
+
+    geometry: Geometry
+    terms: int
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(kernel: ContractionKernel) -> ResultRows:
+        """The results of a kernel."""
+        groups, _, terms = kernel.float_weight.shape
+        return ResultRows(kernel.geometry, groups * terms, tuple(shape_of(kernel.region.results[0])))
+
+    def sampled_sum(self, result: Array, positions: Array) -> Array:
+        """The sum over positions of one sample's results, (channels,), f64."""
+        # Contiguous, so that the sum does not depend on the layout of the result.
+        return np.ascontiguousarray(self.geometry.results(result, positions)).sum(axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
 class Chosen:
     """The sampled output positions of each sample."""
 
     positions: tuple[Array, ...]
 
     @staticmethod
-    def of(kernel: ContractionKernel, count: int, masks: Sequence[Array] | None) -> Chosen:
+    def of(rows: ResultRows, count: int, masks: Sequence[Array] | None) -> Chosen:
         """About `POSITIONS` random positions of `count` samples, fewer if rows are long. Padding is never chosen.
 
         Seeded, so the choice is the same in every run.
         """
-        matrix, shape = kernel.float_weight, tuple(shape_of(kernel.region.results[0]))
-        every = kernel.geometry.positions(shape)
-        most = max(count, min(POSITIONS, ELEMENTS // max(matrix.shape[0] * matrix.shape[2], 1)))
+        every = rows.geometry.positions(rows.shape)
+        most = max(count, min(POSITIONS, ELEMENTS // max(rows.terms, 1)))
         share = min(every, -(-most // count))
         generator = np.random.default_rng([every, count])
-        given = [rows_kept(kernel, mask, shape) for mask in masks or [None] * count]
+        given = [rows_kept(rows.geometry, mask, rows.shape) for mask in masks or [None] * count]
         drawn = (
-            rows if len(rows) <= share else np.sort(generator.choice(rows, share, replace=False)) for rows in given
+            kept if len(kept) <= share else np.sort(generator.choice(kept, share, replace=False)) for kept in given
         )
         return Chosen(tuple(drawn))
 
@@ -62,11 +85,11 @@ class Chosen:
         return iter(enumerate(self.positions))
 
 
-def rows_kept(kernel: ContractionKernel, mask: Array | None, shape: tuple[int, ...]) -> Array:
+def rows_kept(geometry: Geometry, mask: Array | None, shape: tuple[int, ...]) -> Array:
     """The output positions of a result of this shape that are not padding, from a mask (bool)."""
-    every = np.arange(kernel.geometry.positions(shape))
+    every = np.arange(geometry.positions(shape))
     kept = None if mask is None else kept_positions(mask, shape)
-    return every if kept is None else np.flatnonzero(kernel.geometry.results(kept, every).any(axis=1))
+    return every if kept is None else np.flatnonzero(geometry.results(kept, every).any(axis=1))
 
 
 def exact_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> Array:
@@ -89,14 +112,8 @@ def quantized_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
 
 def exact_mean(kernel: ContractionKernel, exact: Sequence[Array], chosen: Chosen) -> Array:
     """The mean results of the float kernel after its clamps, (channels,), f64. `exact` has its results by sample."""
-    sums = [sampled_sum(kernel, exact[n], positions) for n, positions in chosen]
+    sums = [ResultRows.of(kernel).sampled_sum(exact[n], positions) for n, positions in chosen]
     return np.sum(sums, axis=0) / max(chosen.count, 1)
-
-
-def sampled_sum(kernel: ContractionKernel, result: Array, positions: Array) -> Array:
-    """The sum over positions of one sample's results, (channels,), f64."""
-    # Contiguous, so that the sum does not depend on the layout of the result.
-    return np.ascontiguousarray(kernel.geometry.results(result, positions)).sum(axis=0, dtype=np.float64)
 
 
 def products(rows: Array, matrix: Array) -> Array:

@@ -62,7 +62,7 @@ class ScheduledContraction:
         graph = Graph(given.inputs, given.outputs, given.isa)
         match = replace(self.match, bias=bias)
         if not match.fits:
-            raise CodegenError(f"{match.name}: found sums that exceed 32 bits with the bias, expected smaller ones", None)
+            raise CodegenError(f"{match.name}: found sums that exceed 32 bits with the bias, expected less")
         _schedule(self.body.in_graph(graph), match)
         return graph
 
