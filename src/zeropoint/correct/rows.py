@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 
@@ -131,24 +130,39 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
         return products(quantized_rows(kernel, value, chosen), kernel.quantized_weight())
     weight, point = kernel.integers(), kind.zero_point
     greatest = np.abs(weight).sum(axis=2).max(initial=0.0) * kind.affine.reach
-    word = np.float32 if greatest < EXACT else np.float64
-    weight = weight.astype(word)
-    sums: list[Array] = []
+    weight = weight.astype(np.float32 if greatest < EXACT else np.float64)
+    made, done = np.empty((kernel.channels, chosen.count), np.float32), 0
     for block in _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)):
         found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block]
-        columns = np.empty((*found[0].shape[:2], sum(each.shape[2] for each in found)), word)
-        for end, each in zip(accumulate(each.shape[2] for each in found), found, strict=True):
-            columns[:, :, end - each.shape[2] : end] = each
-        columns -= word(point)
-        sums.append(_exact_products(weight, columns).reshape(kernel.channels, -1).astype(np.float32))
-    made = np.concatenate(sums, axis=1)
+        # Positions first, as they are in memory if channels are adjacent there.
+        rows = np.concatenate([columns.transpose(2, 1, 0) for columns in found])
+        sums = (_sums_of_one if weight.shape[1] == 1 else _exact_products)(weight, rows, point)
+        made[:, done : done + len(rows)] = sums.reshape(kernel.channels, -1)
+        done += len(rows)
     made *= (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
     return made
 
 
-def _exact_products(weight: Array, columns: Array) -> Array:
-    """Weights (groups, outputs, terms) times columns (groups, terms, positions), part by part: sums of integers that
-    are exact in any order."""
+def _sums_of_one(weight: Array, rows: Array, point: int) -> Array:
+    """Weights (groups, 1, terms) times rows (positions, terms, groups) of integers less `point`: (groups, positions).
+
+    Sums of integers are exact in any order.
+    """
+    made = np.zeros((len(rows), len(weight)), weight.dtype)
+    for term in range(weight.shape[2]):
+        real = rows[:, term].astype(weight.dtype)
+        real -= weight.dtype.type(point)
+        real *= weight[:, 0, term]
+        made += real
+    return made.T
+
+
+def _exact_products(weight: Array, rows: Array, point: int) -> Array:
+    """Weights (groups, outputs, terms) times rows (positions, terms, groups) of integers less `point`, part by part:
+    (groups, outputs, positions)."""
+    real = rows.astype(weight.dtype)
+    real -= weight.dtype.type(point)
+    columns = real.transpose(2, 1, 0)
     (groups, outputs, terms), count = weight.shape, columns.shape[2]
     made = np.empty((groups, outputs, count), weight.dtype)
     most = max(ALONE // max(terms, 1), 1)
