@@ -13,7 +13,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.interp import Engine, LockStepped, ReferenceEngine, Runnable
+from zeropoint.interp import BinCounter, Engine, LockStepped, ReferenceEngine, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.arguments import in_order
 from zeropoint.ir.inlining import inline_region
@@ -222,6 +222,12 @@ class QuickestEngine:
     def __reduce__(self) -> tuple[type[QuickestEngine], tuple[int]]:
         # Workers have no terminal, a user's display may not be picklable, and workers share the processors.
         return QuickestEngine, (self.runs,)
+
+    def bin_counter(self) -> BinCounter:
+        """A counter for histograms in native code."""
+        from zeropoint.codegen.runtime.bins import BinCounter as NativeCounter
+
+        return NativeCounter()
 
     def prepare(self, program: Program) -> Runnable:
         """Prepare the program with the engine that is expected to finish first."""

@@ -24,6 +24,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.distribution import Distribution
+from zeropoint.calibrate.histogram import count_by
 from zeropoint.calibrate.infinite import advice, is_meant
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
@@ -132,6 +133,7 @@ def _observe(
 ) -> int:
     """Run the samples one by one in this process. Returns their number."""
     run, count = engine.prepare(program), 0
+    count_by(engine, states.values())
     for sample in progress(samples, "calibrate"):
         observe(run, states, [sample], recorder)
         count += 1

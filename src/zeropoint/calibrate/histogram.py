@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
 from zeropoint.calibrate.bins import Bins
-from zeropoint.calibrate.observers import Counted, MinMaxObserver, as_f32, in_memory_order
+from zeropoint.calibrate.observers import Counted, MinMaxObserver, Observer, as_f32, in_memory_order
 from zeropoint.errors import OptionError
+from zeropoint.interp import BinCounter, CountingEngine, Engine, MaskedEngine
 from zeropoint.ir.tensors import Array
 
 MANTISSA_BITS = 7
@@ -21,9 +23,14 @@ ABSOLUTE_ERROR = 2.0 ** (-126 - MANTISSA_BITS)
 """The width of a bin of subnormals. Values in the two bins next to zero count as zero."""
 
 _EXPONENT_BITS, _F32_MANTISSA_BITS = 8, 23
-_SHIFT = _F32_MANTISSA_BITS - MANTISSA_BITS
+_SHIFT = _F32_MANTISSA_BITS - MANTISSA_BITS  # 16, so that a bin is the upper half of a value
 _HALF_LINE = 1 << (_EXPONENT_BITS + MANTISSA_BITS)
 _FIRST_NON_FINITE = (2**_EXPONENT_BITS - 1) << MANTISSA_BITS
+
+
+def _upper_halves(words: Array) -> Array:
+    """A `BinCounter` in NumPy."""
+    return np.bincount(words >> _SHIFT)
 
 
 @dataclass(eq=False)
@@ -43,6 +50,9 @@ class PercentileObserver(Counted):
     histogram: Bins = field(default_factory=Bins, repr=False)
     """Counts, indexed by the top bits of the f32: positive values first, then negative ones by increasing magnitude."""
 
+    counter: BinCounter = field(default=_upper_halves, repr=False)
+    """Finds the bins of values."""
+
     def __post_init__(self) -> None:
         if not 50 < self.percentile <= 100:
             raise OptionError(f"found percentile {self.percentile:g}; expected more than 50 and at most 100, as 99.99")
@@ -57,7 +67,7 @@ class PercentileObserver(Counted):
         values = in_memory_order(as_f32(array))
         self.extremes.update(values)
         # The upper bits of the f32 are the bin: no search, and the same bin for a value on every machine.
-        self.histogram.add_all(np.bincount(values.view(np.uint32) >> _SHIFT))
+        self.histogram.add_all(self.counter(values.view(np.uint32)))
 
     def merge(self, other: PercentileObserver) -> PercentileObserver:
         """An observer with the counts of both. Raises ValueError if the percentiles differ."""
@@ -173,3 +183,15 @@ class DistributionObserver(Counted):
     def quantiles(self, parts: int) -> tuple[float, ...]:
         """The medians of `parts` equal-count bins."""
         return self.seen.quantiles(parts)
+
+
+def count_by(engine: Engine, observers: Iterable[Observer]) -> None:
+    """Let an engine that can count the bins of observers do so."""
+    inner = engine.engine if isinstance(engine, MaskedEngine) else engine
+    if not isinstance(inner, CountingEngine):
+        return
+    counter = inner.bin_counter()
+    for observer in observers:
+        seen = observer.seen if isinstance(observer, DistributionObserver) else observer
+        if isinstance(seen, PercentileObserver):
+            seen.counter = counter

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.calibrate.choices import observer_factory
+from zeropoint.calibrate.histogram import count_by
 from zeropoint.calibrate.journal import CalibrationJournal, JournalError
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, add, pack
@@ -143,6 +144,7 @@ class Spread:
         """Run a chunk in this process and update the observers directly."""
         if self._run is None:
             self._run = self.engine.prepare(self.program)
+            count_by(self.engine, states.values())
         observe(self._run, states, chunk.samples, self.recorder)
 
     def _identity(self) -> bytes:

@@ -1,6 +1,14 @@
 """The reference interpreter. It defines the semantics of every op on NumPy arrays, with one function per op."""
 
-from zeropoint.interp.engine import Adjustable, Engine, LockStepped, ReferenceEngine, Runnable
+from zeropoint.interp.engine import (
+    Adjustable,
+    BinCounter,
+    CountingEngine,
+    Engine,
+    LockStepped,
+    ReferenceEngine,
+    Runnable,
+)
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, TripsExceeded, UnsupportedError
 from zeropoint.interp.execute import Outcome, execute
 from zeropoint.interp.interpreter import Interpreter, run
@@ -18,7 +26,9 @@ from zeropoint.interp.plan import Observe, Trace
 
 __all__ = [
     "Adjustable",
+    "BinCounter",
     "CheckFailed",
+    "CountingEngine",
     "Engine",
     "ExecutionError",
     "InputError",

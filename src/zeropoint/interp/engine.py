@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from zeropoint.interp.interpreter import Interpreter
@@ -45,6 +45,19 @@ class Adjustable(Runnable, Protocol):
 
     def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
         """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
+        ...
+
+
+BinCounter = Callable[[Array], Array]
+"""How often each number occurs in the upper 16 bits of contiguous u32 words, up to the last one that occurs."""
+
+
+@runtime_checkable
+class CountingEngine(Protocol):
+    """An engine that also counts the bins of histograms."""
+
+    def bin_counter(self) -> BinCounter:
+        """A counter, for one thread at a time."""
         ...
 
 
