@@ -1,0 +1,34 @@
+"""The native counter of the bins of histograms counts as NumPy does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zeropoint.codegen.runtime.bins import LEAST, BinCounter
+from zeropoint.ir.tensors import Array
+
+COUNT = BinCounter()
+
+
+@pytest.mark.parametrize("number", [0, 1, LEAST - 1, LEAST, LEAST + 3, 3 * LEAST + 2])
+@pytest.mark.parametrize("kind", ["relu6", "normal", "not finite"])
+def test_counts_are_those_of_numpy(number: int, kind: str) -> None:
+    values = np.random.default_rng(number).normal(0, 4, number).astype(np.float32)
+    if kind == "relu6":
+        values = np.clip(values, 0, 6)
+    if kind == "not finite":
+        values[::7], values[::5], values[::11] = np.nan, -np.inf, -0.0
+    assert_counted(values)
+
+
+def test_one_array_leaves_nothing_for_the_next_one() -> None:
+    assert_counted(np.full(LEAST, -3.0, np.float32))
+    assert_counted(np.full(LEAST, 0.5, np.float32))
+
+
+def assert_counted(values: Array) -> None:
+    words = values.view(np.uint32)
+    expected, found = np.bincount(words >> 16), COUNT(words)
+    assert len(found) == len(expected)
+    np.testing.assert_array_equal(found, expected)
