@@ -800,7 +800,7 @@ def test_a_quantization_shows_all_of_its_long_steps() -> None:
         sys.setprofile(None)
     assert max(shown.hidden) < 0.06 * shown.calls, f"{max(shown.hidden)} of {shown.calls} calls in one wait"
     assert sum(shown.hidden) < 0.2 * shown.calls, f"{sum(shown.hidden)} of {shown.calls} calls"
-    assert {"passes", "calibrate", "ranges", "choose ranges", "float outputs", "kernels", "lower"} <= {*shown.totals}
+    assert {"passes", "calibrate", "ranges", "choose ranges", "integer outputs", "kernels", "lower"} <= {*shown.totals}
     assert all(total >= 0 for total in shown.totals.values())
 
 

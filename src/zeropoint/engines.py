@@ -141,7 +141,8 @@ class ObservedProgram:
 
         native = self._native
         fits = native.arena.size * (len(samples) + 1) <= memory
-        can = fits and native.graph.contractions and native.graph.trips is None and not native.guarded
+        there = all(one.source.buffer.space.in_arena for one in native.graph.contractions)
+        can = fits and there and native.graph.contractions and native.graph.trips is None and not native.guarded
         return LockStep(native, samples) if can else None
 
 
@@ -225,9 +226,9 @@ class QuickestEngine:
 
     def bin_counter(self) -> BinCounter:
         """A counter for histograms in native code."""
-        from zeropoint.codegen.runtime.bins import BinCounter as NativeCounter
+        from zeropoint.codegen.runtime.bins import NativeBins
 
-        return NativeCounter()
+        return NativeBins()
 
     def prepare(self, program: Program) -> Runnable:
         """Prepare the program with the engine that is expected to finish first."""

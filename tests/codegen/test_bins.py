@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zeropoint.codegen.runtime.bins import LEAST, BinCounter
+from zeropoint.codegen.runtime.bins import LEAST, NativeBins
 from zeropoint.ir.tensors import Array
 
-COUNT = BinCounter()
+COUNT = NativeBins()
 
 
 @pytest.mark.parametrize("number", [0, 1, LEAST - 1, LEAST, LEAST + 3, 3 * LEAST + 2])

@@ -49,7 +49,9 @@ def test_rows_times_weights_are_what_the_float_kernel_computes(case: Case) -> No
         assert every * kernel.channels == y.size
         positions = np.arange(every)[:: max(1, every // 7)]
         chosen = kernel.geometry.rows(x, positions)
-        np.testing.assert_array_equal(kernel.geometry.columns(x, positions), chosen.swapaxes(1, 2))
+        for axis in range(x.ndim):  # each dimension in turn has adjacent elements
+            stored = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, axis, -1)), -1, axis)
+            np.testing.assert_array_equal(kernel.geometry.columns(stored, positions), chosen.swapaxes(1, 2))
         sums = products(chosen, kernel.float_weight).T
         found = np.clip(sums + kernel.float_bias.astype(np.float32), kernel.bounds.low, kernel.bounds.high)
         expected = kernel.geometry.results(y, positions)

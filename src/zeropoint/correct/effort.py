@@ -26,8 +26,8 @@ from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.methods import CORRECTIONS as NAMES
-from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform, Samples
-from zeropoint.correct.sample_parts import SampleParts, some
+from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform
+from zeropoint.correct.sample_parts import SampleParts, Samples, some
 from zeropoint.correct.walk import fitting
 from zeropoint.errors import OptionError
 from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
@@ -224,7 +224,7 @@ def judge_of(
     the judge finds the means that one of them needs. `record` is of calibration, on the same samples.
     """
     samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
-    means, network = None, None if record is None else record.of_network(reference)
+    means, network = None, None if record is None else record.of_network(reference, parts.fitted)
     # A mask leaves positions out of what the judge observes, which the means leave out themselves.
     if platform.mask is None and any(name in METHODS and METHODS[name].needs_means for name in names):
         used = fitting(reference, parts.fitted)

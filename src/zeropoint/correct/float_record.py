@@ -6,6 +6,7 @@ again for each of them. A record is of use to programs that are the same network
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +18,7 @@ from zeropoint.correct.equalize import Site, sites
 from zeropoint.correct.float_means import FloatMean
 from zeropoint.correct.geometry import geometry_of
 from zeropoint.correct.rows import Chosen, ResultRows
-from zeropoint.correct.sample_parts import parts_of, some
+from zeropoint.correct.sample_parts import Samples, parts_of, some
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.regions import regions_of
@@ -29,6 +30,8 @@ from zeropoint.targets import Target
 
 MOST_BYTES = 64 << 20
 """The maximum number of bytes of recorded outputs."""
+MOST_SAMPLES = 128 << 20
+"""The maximum number of bytes of the samples of a record, which keeps them. With more, there is no record."""
 
 
 @dataclass(eq=False)
@@ -51,15 +54,20 @@ class FloatRecord:
     asked: Program
     count: int
     validation: bool
+    _samples: list[Mapping[str, Array]] = field(default_factory=list[Mapping[str, Array]])
+    """Kept, because samples are told apart by their identity."""
     _outputs: dict[int, dict[str, Array]] = field(default_factory=dict[int, dict[str, Array]])
     """By the identity of the sample."""
-    _bytes: int = 0
     _number: int = 0
+    _bytes: int = 0
+    """Of the samples."""
+    _output_bytes: int = 0
 
     def __post_init__(self) -> None:
-        fitted, _ = parts_of(self.count, validation=self.validation)
+        self._fitted, _ = parts_of(self.count, validation=self.validation)
+        fitted = self._fitted
         self._places = {number: place for place, number in enumerate(fitted)}
-        self._shown = set(some(fitted))
+        self._shown = some(fitted)
         self._sums: dict[str, _Sums] = {}
         self._channels: dict[str, ChannelRanges] = {}
         wanted = dict(zip(regions_of(self.asked), regions_of(self.fused), strict=True))
@@ -87,24 +95,40 @@ class FloatRecord:
     def ran(self, sample: Mapping[str, Array], outputs: dict[str, Array]) -> None:
         """A sample has run."""
         self._number += 1
-        self._bytes += sum(array.nbytes for array in outputs.values())
-        if self._bytes <= MOST_BYTES:
+        self._bytes += _bytes(sample)
+        self._output_bytes += _bytes(outputs)
+        if self._bytes > MOST_SAMPLES:
+            self._samples.clear()
+            self._outputs.clear()
+            return
+        self._samples.append(sample)
+        if self._output_bytes <= MOST_BYTES:
             self._outputs[id(sample)] = outputs
 
     @property
     def _is_complete(self) -> bool:
-        return self._number == self.count
+        return len(self._samples) == self._number == self.count
 
-    def channels(self, found: Sequence[Site]) -> list[Array] | None:
-        """The ranges of channels at sites of the fused program; None if some were not observed."""
-        keys = [self._keys.get(site.maker) for site in found] if self._is_complete else [None]
+    def _are_of(self, numbers: Sequence[int], samples: Samples) -> bool:
+        """Whether these are the samples with these numbers."""
+        recorded = [self._samples[number] for number in numbers]
+        return len(recorded) == len(samples) and all(map(operator.is_, recorded, samples))
+
+    def channels(self, found: Sequence[Site], samples: Samples) -> list[Array] | None:
+        """The ranges of channels at sites of the fused program, on these samples; None if some were not observed."""
+        known = self._is_complete and self._are_of(self._shown, samples)
+        keys = [self._keys.get(site.maker) for site in found] if known else [None]
         ranges = [self._channels[key].ranges if key in self._channels else None for key in keys if key is not None]
-        known = [each for each in ranges if each is not None]
-        return known if len(known) == len(keys) else None
+        observed = [each for each in ranges if each is not None]
+        return observed if len(observed) == len(keys) else None
 
-    def of_network(self, program: Program) -> RecordedNetwork | None:
-        """What is known of a propagated program; None if it is another network, or if not all samples have run."""
-        regions = same_regions(self.asked, program) if self._is_complete else None
+    def of_network(self, program: Program, fitted: Samples) -> RecordedNetwork | None:
+        """What is known of a propagated program that is fitted to these samples.
+
+        None if it is another network, if there are other samples, or if not all have run.
+        """
+        known = self._is_complete and self._are_of(self._fitted, fitted)
+        regions = same_regions(self.asked, program) if known else None
         return None if regions is None else RecordedNetwork(program, self._outputs, self._sums, regions)
 
 
@@ -119,7 +143,10 @@ class RecordedNetwork:
     _regions: Mapping[QuantizeRegionOp, QuantizeRegionOp]
 
     def means(self, target: Target, count: int) -> list[FloatMean] | None:
-        """The mean results of the program's kernels over `count` fitted samples; None if there is none of a kernel."""
+        """The mean results of the program's kernels over the fitted samples.
+
+        None if there are not `count` of these, or if the results of a kernel were not recorded.
+        """
         found: list[FloatMean] = []
         for kernel in contraction_kernels(self.program, target):
             sums = self._sums.get(_key(self._regions[kernel.region]) or "")
@@ -127,6 +154,10 @@ class RecordedNetwork:
                 return None
             found.append(FloatMean(kernel, sums.chosen, np.asarray(sums.sum)))
         return found
+
+
+def _bytes(arrays: Mapping[str, Array]) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 def _key(region: QuantizeRegionOp) -> str | None:

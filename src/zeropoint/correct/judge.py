@@ -39,8 +39,8 @@ class Judge:
     ):
         """`known` has outputs of the float network by the identity of the sample.
 
-        The means of kernels, `means`, are found by the same runs if nothing is known. Their samples are among
-        `samples`.
+        Runs of the float network also find the means of kernels, `means`, whose samples are among `samples`; unless
+        `known` is given, which comes with these means.
         """
         self.program, self.samples, self._engine, self.progress, self.means = program, samples, engine, progress, means
         found = {id(sample): known[id(sample)] for sample in samples if id(sample) in known} if known else {}
@@ -48,7 +48,7 @@ class Judge:
         missing = [number for number, sample in enumerate(samples) if id(sample) not in found]
         if not missing:
             return
-        finding = None if found else means
+        finding = means if known is None else None
         run = engine.prepare(without_specs(program) if finding is None else finding.observed())
         wanted = {} if finding is None else {id(sample): number for number, sample in enumerate(finding.samples)}
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means

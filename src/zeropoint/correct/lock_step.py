@@ -10,15 +10,16 @@ less the zero point of the input times the sum of the weights.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import ContractionKernel
 from zeropoint.correct.empirical_bias import set_mean
 from zeropoint.correct.float_means import FloatMean
 from zeropoint.correct.geometry import ConvolutionGeometry
+from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import MEMORY, WalkValue
 from zeropoint.interp import Adjustable, LockStepped, Runnable
 from zeropoint.ir.constants import constant_array
@@ -30,7 +31,11 @@ Note = Callable[[ContractionKernel, str], None]
 
 
 def correct_in_lock_step(
-    means: Sequence[FloatMean], run: Runnable, samples: Sequence[Mapping[str, Array]], note: Note
+    means: Sequence[FloatMean],
+    run: Runnable,
+    samples: Samples,
+    note: Note,
+    progress: Progress = silent,
 ) -> LockStepped | None:
     """Give kernels the biases with which they have the mean results of the float ones. Returns the corrected program.
 
@@ -41,7 +46,7 @@ def correct_in_lock_step(
     found = None if steps is None else _matched(means, steps)
     if steps is None or found is None:
         return None
-    for number, mean in sorted(found.items()):
+    for number, mean in progress(sorted(found.items()), "kernels"):
         kernel, before = mean.kernel, _integers(mean.kernel)
         arrays = [_unpadded(array, kernel) for array in steps.sources(number)]
         text = set_mean(kernel, WalkValue([], arrays, kernel.input_type), mean.chosen, mean.mean)
@@ -61,6 +66,8 @@ def _matched(means: Sequence[FloatMean], steps: LockStepped) -> dict[int, FloatM
     for mean in means:
         known = numbers.get(_added(mean.kernel).tobytes(), [])
         if not _is_plain(mean.kernel) or len(known) != 1 or known[0] in found:
+            return None
+        if steps.shapes[known[0]] not in _read(mean.kernel):
             return None
         found[known[0]] = mean
     return found
@@ -86,16 +93,24 @@ def _added(kernel: ContractionKernel) -> Array:
     return _integers(kernel) - kernel.input_type.zero_point * sums
 
 
+def _padding(kernel: ContractionKernel) -> dict[int, tuple[int, int]]:
+    """What a kernel adds to each end of its operand's dimensions, if not nothing."""
+    if not isinstance(kernel.geometry, ConvolutionGeometry):
+        return {}
+    form = kernel.geometry.convolution
+    return dict(zip(form.layout.input_spatial_dimensions, form.padding, strict=True))
+
+
+def _read(kernel: ContractionKernel) -> list[tuple[int, ...]]:
+    """The shapes in which the integer program may have a kernel's operand: as it is, or padded."""
+    shape, padding = tuple(shape_of(kernel.op.lhs)), _padding(kernel)
+    return [shape, tuple(size + sum(padding.get(dim, (0, 0))) for dim, size in enumerate(shape))]
+
+
 def _unpadded(array: Array, kernel: ContractionKernel) -> Array:
     """The operand of a kernel, which the integer program may have padded for it."""
     shape = shape_of(kernel.op.lhs)
     if array.shape == shape:
         return array
-    assert isinstance(kernel.geometry, ConvolutionGeometry)
-    form = kernel.geometry.convolution
-    inside = [slice(None)] * array.ndim
-    for dim, (low, _) in zip(form.layout.input_spatial_dimensions, form.padding, strict=True):
-        inside[dim] = slice(low, low + shape[dim])
-    cut = array[tuple(inside)]
-    assert cut.shape == shape and math.prod(shape)
-    return cut
+    low = [_padding(kernel).get(dim, (0, 0))[0] for dim in range(array.ndim)]
+    return array[tuple(slice(first, first + size) for first, size in zip(low, shape, strict=True))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from zeropoint.calibrate import Progress
@@ -12,15 +12,14 @@ from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
 from zeropoint.correct.float_means import FloatMeans, float_means
 from zeropoint.correct.lock_step import correct_in_lock_step
+from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import WalkStep, fitting, walk
 from zeropoint.interp import Engine, MaskedEngine, Runnable, masked_run
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.tensors import Array
 from zeropoint.targets import Target
 
-Samples = Sequence[Mapping[str, Array]]
 CorrectionMethod = Callable[[ContractionKernel, WalkStep], str]
 """Changes the constants of a kernel in place and returns a description."""
 
@@ -100,7 +99,7 @@ def _empirical(program: Program, samples: Samples, platform: Platform, progress:
         def note(kernel: ContractionKernel, text: str) -> None:
             _note(kernel.region, "empirical_bias", text)
 
-        run = correct_in_lock_step(means, platform.uncorrected, used, note)
+        run = correct_in_lock_step(means, platform.uncorrected, used, note, progress)
         if run is not None:
             return masked_run(run, platform.mask)
     found = {mean.kernel.region: mean for mean in means}

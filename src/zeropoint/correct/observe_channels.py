@@ -43,7 +43,8 @@ def observe_channels(
     A site whose value already has `quant.stats` keeps these and gets no others. The program's own requests for
     statistics (`quant.stats_ref`) stay. `record` is of calibration of the program on the same samples.
     """
-    known = None if record is None else record.channels([site for site in sites(program) if not _is_stated(site.value)])
+    wanted = [site for site in sites(program) if not _is_stated(site.value)]
+    known = None if record is None else record.channels(wanted, samples)
     program = program.clone()
     found = [site for site in sites(program) if not _is_stated(site.value)]
     asked = dict(zip(_free_keys(program), found, strict=False))

@@ -28,7 +28,8 @@ from typing import Any, cast
 from xdsl.ir import SSAValue
 
 from zeropoint.calibrate import Progress, silent
-from zeropoint.correct.methods import Platform, Samples
+from zeropoint.correct.methods import Platform
+from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import Walk, WalkStep, WalkValue, fitting
 from zeropoint.interp import masks_of, unpadded
 from zeropoint.ir.annotations import unique_name

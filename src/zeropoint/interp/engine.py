@@ -30,6 +30,11 @@ class LockStepped(Runnable, Protocol):
         """What is added to the sums of products of each contraction, (channels,), i64: bias and zero points."""
         ...
 
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of what each contraction reads."""
+        ...
+
     def sources(self, number: int) -> list[Array]:
         """What contraction `number` reads, by sample, i8."""
         ...

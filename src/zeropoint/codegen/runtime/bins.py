@@ -25,7 +25,7 @@ LEAST = 1 << 15
 _NAME = "zeropoint_bins"
 
 
-class BinCounter:
+class NativeBins:
     """Counts in memory of its own, so for one thread at a time."""
 
     @cached_property

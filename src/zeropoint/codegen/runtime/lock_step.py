@@ -55,6 +55,11 @@ class LockStep:
         """What is added to the sums of products of each contraction, (channels,), i64: bias and zero points."""
         return [contraction.bias for contraction in self._contractions]
 
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of what each contraction reads."""
+        return [contraction.source.shape for contraction in self._contractions]
+
     def sources(self, number: int) -> list[Array]:
         """What contraction `number` reads, by sample, i8: all steps before it have run."""
         contraction = self._contractions[number]

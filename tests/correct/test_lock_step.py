@@ -1,0 +1,115 @@
+"""Biases corrected on the whole integer program are those of the walk over single kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from networks import Network, quantized
+from zeropoint.calibrate import silent
+from zeropoint.correct import METHODS, Platform
+from zeropoint.engines import ObservedProgram
+from zeropoint.interp import Interpreter, ReferenceEngine, Runnable
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.text import print_program
+from zeropoint.lower import integer_program
+from zeropoint.materialize import materialize
+from zeropoint.targets import target
+
+PLATFORM = Platform(ReferenceEngine(), lambda runs: ReferenceEngine(), target("cpu"))
+CHANNELS = 16
+
+
+@cache
+def propagated(*, twice: bool = False) -> Program:
+    """A convolution with padding, a depthwise one with a stride, and two of 1 x 1, the last added to what it reads.
+
+    With `twice`, the last one is there twice.
+    """
+    net = Network([(1, 3, 9, 7)], seed=7)
+    first = convolution(net, net.values[0], 3, 9, 7)
+    second = convolution(net, first, 3, 5, 4, depthwise=True, stride=2)
+    third = convolution(net, second, 1, 5, 4)
+    last = convolution(net, third, 1, 5, 4, seed=1)
+    outputs = [net.insert(AddOp(third, last))]
+    if twice:
+        outputs.append(convolution(net, third, 1, 5, 4, seed=1))
+    return quantized(net.finish(outputs), samples(8), stage="propagated")
+
+
+def convolution(net, value, kernel: int, high: int, wide: int, *, depthwise=False, stride=1, seed: int | None = None):
+    net.layer("conv")
+    net.values.append(value)
+    random = net.random if seed is None else np.random.default_rng(seed)
+    features = value.type.get_shape()[1]
+    weight = random.normal(0.1, 0.4, (CHANNELS, 1 if depthwise else features, kernel, kernel))
+    weight[:, 0, 0, 0] *= 20.0
+    pad = kernel // 2
+    op = ConvolutionOp(
+        value,
+        net.constant(weight),
+        with_shape(value, [1, CHANNELS, high, wide]),
+        ConvolutionLayout.channels_first(2),
+        window_strides=(stride, stride),
+        padding=((pad, pad), (pad, pad)),
+        feature_group_count=CHANNELS if depthwise else 1,
+    )
+    total = net.insert(AddOp(net.insert(op), net.along(random.normal(0, 1, CHANNELS), op.result, 1)))
+    return net.insert(ClampOp(net.constant(np.array(0.0)), total, net.constant(np.array(6.0))))
+
+
+def samples(count: int) -> list[dict[str, Array]]:
+    random = np.random.default_rng(0)
+    return [{"x0": random.uniform(0, 1, (1, 3, 9, 7)).astype(np.float32)} for _ in range(count)]
+
+
+def corrected(program: Program, uncorrected: Runnable | None) -> tuple[Program, Runnable | None]:
+    made = program.clone()
+    platform = replace(PLATFORM, uncorrected=uncorrected)
+    return made, METHODS["empirical_bias"].run(made, samples(6), platform, silent)
+
+
+def native(program: Program) -> ObservedProgram:
+    return ObservedProgram(integer_program(materialize(program)), optimized=False)
+
+
+def test_the_biases_are_those_of_the_walk() -> None:
+    program = propagated()
+    expected, none = corrected(program, None)
+    found, run = corrected(program, native(program))
+    assert none is None
+    assert run is not None
+    assert print_program(expected) == print_program(found) != print_program(program)
+
+
+def test_the_run_it_returns_is_that_of_the_corrected_program() -> None:
+    program = propagated()
+    found, run = corrected(program, native(program))
+    assert run is not None
+    exact = Interpreter(integer_program(materialize(found)))
+    for sample in samples(8):  # six were fitted
+        for name, expected in exact(sample).items():
+            np.testing.assert_array_equal(run(sample)[name], expected)
+
+
+def test_the_uncorrected_program_stays_as_it_is() -> None:
+    program = propagated()
+    run = native(program)
+    before = [run(sample) for sample in samples(2)]
+    corrected(program, run)
+    for sample, outputs in zip(samples(2), before, strict=True):
+        np.testing.assert_array_equal(run(sample)["y0"], outputs["y0"])
+
+
+@pytest.mark.parametrize("engine", [native, lambda program: Interpreter(integer_program(materialize(program)))])
+def test_kernels_that_cannot_be_told_apart_and_other_engines_are_walked(engine) -> None:
+    program = propagated(twice=engine is native)
+    expected, _ = corrected(program, None)
+    found, run = corrected(program, engine(program))
+    assert run is None
+    assert print_program(expected) == print_program(found)
