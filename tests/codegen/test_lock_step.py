@@ -8,6 +8,7 @@ import pytest
 from codegen.exactness import HERE, unoptimized
 from zeropoint.codegen.runtime.lock_step import LockStep
 from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.engines import ObservedProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
@@ -34,7 +35,7 @@ func.func @main(%x: tensor<3x8xi8> {{zeropoint.name = "x"}}) -> (tensor<3x4xi8> 
   %7 = "fxpmath.requantize"(%6, %m, %t) <{{axis = 1 : i64, behaviour = "fixed16", zero_point = 5 : i64,
     storage_min = -128 : i64, storage_max = 127 : i64}}>
     : (tensor<3x4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<3x4xi8>
-  return %7 : tensor<3x4xi8>
+  {rest}
 }}
 """
 RANDOM = np.random.default_rng(2)
@@ -42,8 +43,39 @@ FIRST, SECOND = (RANDOM.integers(-127, 128, shape).tolist() for shape in ((8, 4)
 SAMPLES = [{"x": RANDOM.integers(-128, 128, (3, 8)).astype(np.int8)} for _ in range(3)]
 
 
-def network(bias: Array, shifts: str) -> Program:
-    return parse_program(LINES.format(first=FIRST, second=SECOND, bias=bias.tolist(), shifts=shifts))
+RETURN = "return %7 : tensor<3x4xi8>"
+BRANCH = """%z = stablehlo.constant dense<0> : tensor<i8>
+  %first = stablehlo.reduce(%7 init: %z) applies stablehlo.maximum across dimensions = [0, 1]
+    : (tensor<3x4xi8>, tensor<i8>) -> tensor<i8>
+  %p = stablehlo.compare GT, %first, %z : (tensor<i8>, tensor<i8>) -> tensor<i1>
+  %8 = "stablehlo.if"(%p) ({
+    %9 = stablehlo.dot_general %7, %w, contracting_dims = [1] x [0]
+      : (tensor<3x4xi8>, tensor<4x4xi8>) -> tensor<3x4xi32>
+    %10 = "fxpmath.requantize"(%9, %m, %t) <{axis = 1 : i64, behaviour = "fixed16", zero_point = 0 : i64,
+      storage_min = -128 : i64, storage_max = 127 : i64}>
+      : (tensor<3x4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<3x4xi8>
+    stablehlo.return %10 : tensor<3x4xi8>
+  }, {
+    stablehlo.return %7 : tensor<3x4xi8>
+  }) : (tensor<i1>) -> tensor<3x4xi8>
+  return %8 : tensor<3x4xi8>"""
+LOOP = """%z = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %o = stablehlo.constant dense<1> : tensor<i32>
+  %8:2 = stablehlo.while(%i = %z, %h = %7) : tensor<i32>, tensor<3x4xi8>
+    cond {
+      %9 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %9 : tensor<i1>
+    } do {
+      %10 = stablehlo.add %i, %o : tensor<i32>
+      %11 = stablehlo.minimum %h, %3 : tensor<3x4xi8>
+      stablehlo.return %10, %11 : tensor<i32>, tensor<3x4xi8>
+    }
+  return %8#1 : tensor<3x4xi8>"""
+
+
+def network(bias: Array, shifts: str = "[8, 9, 9, 8]", rest: str = RETURN) -> Program:
+    return parse_program(LINES.format(first=FIRST, second=SECOND, bias=bias.tolist(), shifts=shifts, rest=rest))
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
@@ -60,15 +92,46 @@ def test_another_bias_gives_the_bits_of_the_program_with_that_bias(isa, change: 
         steps.add(0, more)
     changed = Interpreter(network(bias + more, shifts))
     # The second contraction reads what the first one with the other bias makes.
-    middle = [changed.run_values([sample["x"]], trace=None) for sample in SAMPLES]
-    assert len(steps.sources(1)) == len(middle)
+    between = Interpreter(network(bias + more, shifts, "return %3 : tensor<3x4xi8>"))
+    for found, sample in zip(steps.sources(1), SAMPLES, strict=True):
+        np.testing.assert_array_equal(found, between(sample)["y"])
     for sample in [*SAMPLES, {"x": np.full((3, 8), 17, np.int8)}]:
         np.testing.assert_array_equal(steps(sample)["y"], changed(sample)["y"])
 
 
+def test_what_a_branch_computes_is_no_contraction_of_the_program() -> None:
+    bias, more = np.array([100, -20, 5, 0]), np.array([40, -900, 3, 0])
+    with unoptimized():
+        steps = LockStep(NativeProgram(network(bias, rest=BRANCH), adjustable=True), SAMPLES)
+    assert len(steps.biases) == 2
+    steps.add(0, more)
+    changed = Interpreter(network(bias + more, rest=BRANCH))
+    for sample in SAMPLES:
+        np.testing.assert_array_equal(steps(sample)["y"], changed(sample)["y"])
+
+
+def test_a_program_has_no_lock_step_with_loops_or_without_contractions_or_memory() -> None:
+    none = parse_program("""func.func @main(%x: tensor<3x8xi8> {zeropoint.name = "x"}) -> tensor<3x8xi8> {
+      %0 = stablehlo.minimum %x, %x : tensor<3x8xi8>
+      return %0 : tensor<3x8xi8>
+    }""")
+    zeros = np.zeros(4, np.int64)
+    memory = 1 << 20
+    found = [
+        ObservedProgram(program, optimized=False).lock_step(SAMPLES, room) is not None
+        for program, room in (
+            (network(zeros), memory),
+            (network(zeros), 1),
+            (network(zeros, rest=LOOP), memory),
+            (none, memory),
+        )
+    ]
+    assert found == [True, False, False, False]
+
+
 def test_a_contraction_that_has_run_keeps_its_bias() -> None:
     with unoptimized():
-        program = NativeProgram(network(np.zeros(4, np.int64), "[8, 9, 9, 8]"), adjustable=True)
+        program = NativeProgram(network(np.zeros(4, np.int64)), adjustable=True)
     steps = LockStep(program, SAMPLES)
     steps.sources(1)
     with pytest.raises(ValueError, match="expected one that has not run"):
@@ -77,4 +140,4 @@ def test_a_contraction_that_has_run_keeps_its_bias() -> None:
 
 def test_programs_that_are_not_to_be_changed_keep_nothing_for_it() -> None:
     with unoptimized():
-        assert NativeProgram(network(np.zeros(4, np.int64), "[8, 9, 9, 8]")).graph.contractions == []
+        assert NativeProgram(network(np.zeros(4, np.int64))).graph.contractions == []

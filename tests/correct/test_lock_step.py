@@ -26,34 +26,34 @@ CHANNELS = 16
 
 
 @cache
-def propagated(*, twice: bool = False) -> Program:
+def propagated(batch: int = 1, *, twice: bool = False) -> Program:
     """A convolution with padding, a depthwise one with a stride, and two of 1 x 1, the last added to what it reads.
 
-    With `twice`, the last one is there twice.
+    The third result is also an output. With `twice`, the last convolution is there twice.
     """
-    net = Network([(1, 3, 9, 7)], seed=7)
+    net = Network([(batch, 3, 9, 7)], seed=7)
     first = convolution(net, net.values[0], 3, 9, 7)
     second = convolution(net, first, 3, 5, 4, depthwise=True, stride=2)
     third = convolution(net, second, 1, 5, 4)
     last = convolution(net, third, 1, 5, 4, seed=1)
-    outputs = [net.insert(AddOp(third, last))]
+    outputs = [net.insert(AddOp(third, last)), third]
     if twice:
         outputs.append(convolution(net, third, 1, 5, 4, seed=1))
-    return quantized(net.finish(outputs), samples(8), stage="propagated")
+    return quantized(net.finish(outputs), samples(8, batch), stage="propagated")
 
 
 def convolution(net, value, kernel: int, high: int, wide: int, *, depthwise=False, stride=1, seed: int | None = None):
     net.layer("conv")
     net.values.append(value)
     random = net.random if seed is None else np.random.default_rng(seed)
-    features = value.type.get_shape()[1]
+    batch, features = value.type.get_shape()[:2]
     weight = random.normal(0.1, 0.4, (CHANNELS, 1 if depthwise else features, kernel, kernel))
     weight[:, 0, 0, 0] *= 20.0
     pad = kernel // 2
     op = ConvolutionOp(
         value,
         net.constant(weight),
-        with_shape(value, [1, CHANNELS, high, wide]),
+        with_shape(value, [batch, CHANNELS, high, wide]),
         ConvolutionLayout.channels_first(2),
         window_strides=(stride, stride),
         padding=((pad, pad), (pad, pad)),
@@ -63,25 +63,31 @@ def convolution(net, value, kernel: int, high: int, wide: int, *, depthwise=Fals
     return net.insert(ClampOp(net.constant(np.array(0.0)), total, net.constant(np.array(6.0))))
 
 
-def samples(count: int) -> list[dict[str, Array]]:
+def samples(count: int, batch: int = 1) -> list[dict[str, Array]]:
     random = np.random.default_rng(0)
-    return [{"x0": random.uniform(0, 1, (1, 3, 9, 7)).astype(np.float32)} for _ in range(count)]
+    return [{"x0": random.uniform(0, 1, (batch, 3, 9, 7)).astype(np.float32)} for _ in range(count)]
 
 
-def corrected(program: Program, uncorrected: Runnable | None) -> tuple[Program, Runnable | None]:
+def corrected(
+    program: Program, uncorrected: Runnable | None, fitted: list[dict[str, Array]] | None = None
+) -> tuple[Program, Runnable | None]:
     made = program.clone()
     platform = replace(PLATFORM, uncorrected=uncorrected)
-    return made, METHODS["empirical_bias"].run(made, samples(6), platform, silent)
+    return made, METHODS["empirical_bias"].run(made, fitted or samples(6), platform, silent)
 
 
-def native(program: Program) -> ObservedProgram:
-    return ObservedProgram(integer_program(materialize(program)), optimized=False)
+def native(program: Program, threads: int = 1) -> ObservedProgram:
+    return ObservedProgram(integer_program(materialize(program)), threads=threads, optimized=False)
 
 
-def test_the_biases_are_those_of_the_walk() -> None:
-    program = propagated()
-    expected, none = corrected(program, None)
-    found, run = corrected(program, native(program))
+@pytest.mark.parametrize("kind", ["one thread", "three threads", "two images", "a missing value"])
+def test_the_biases_are_those_of_the_walk(kind: str) -> None:
+    batch = 2 if kind == "two images" else 1
+    program, fitted = propagated(batch), samples(6, batch)
+    if kind == "a missing value":
+        fitted[2]["x0"][0, 1, 4, 4] = np.nan
+    expected, none = corrected(program, None, fitted)
+    found, run = corrected(program, native(program, 3 if kind == "three threads" else 1), fitted)
     assert none is None
     assert run is not None
     assert print_program(expected) == print_program(found) != print_program(program)
