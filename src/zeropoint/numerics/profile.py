@@ -62,8 +62,10 @@ class Profile:
 
     @property
     def multiplies_in_f32(self) -> bool:
-        """Whether the multiplier of a product of two activations is computed in f32. LiteRT's kernel of MUL does so, but
-        not its contractions."""
+        """Whether the multiplier of a product of two activations is computed in f32.
+
+        LiteRT's kernel of MUL does so, but not its contractions.
+        """
         return self.divides_in_f32 or self.kernels is KernelBehaviour.LITERT
 
     @property

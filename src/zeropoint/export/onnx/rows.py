@@ -10,10 +10,10 @@ import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
+from zeropoint.export.averages import counted_padding_of
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.contractions import batch_matmul
-from zeropoint.export.onnx.divisors import SPATIAL, Padding, counted_padding
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.export.onnx.indexing import gathered
@@ -158,32 +158,19 @@ def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """
     op, name, source = kernel.first(ReduceWindowOp), _name(kernel, emit), _source(kernel, emit)
     attributes: dict[str, int | Sequence[int]] = dict(window_attributes(op, kernel))
-    padding = padding_values(op.padding, len(source.shape))[SPATIAL:]
-    counted = _counted(kernel, emit, op)
+    padding = padding_values(op.padding, len(source.shape))
+    counted = counted_padding_of(kernel)
     if counted == padding and not emit.for_openvino:
         more = {"count_include_pad": 1} if any(map(any, padding)) else {}
     else:
-        more = {"pads": _pads(np.subtract(padding, counted).tolist())}
-        source = emit.padded(source, ((0, 0), (0, 0), *counted), name)
+        more = {"pads": _pads(np.subtract(padding, counted).tolist()[2:])}
+        source = emit.padded(source, counted, name)
     if all(step == 1 for step in array_values(op.window_dilations)):
         del attributes["dilations"]  # AveragePool has `dilations` only since opset 19
     else:
         emit.builder.needs(19)
     made = emit.apply("AveragePool", [source], kernel.output_spec, kernel.output_shape, name, {**attributes, **more})
     _put(kernel, emit, made)
-
-
-def _counted(kernel: ExportKernel, emit: OnnxEmission, op: ReduceWindowOp) -> Padding:
-    counts = _divisors(kernel, emit)
-    if counts is None:
-        raise ExportError("found sums over windows, expected means", kernel.region)
-    try:
-        return counted_padding(op, counts)
-    except ValueError as error:
-        raise ExportError(
-            "found other divisors, expected the number of elements in each window, with or without padding",
-            kernel.region,
-        ) from error
 
 
 def _pads(pairs: Sequence[tuple[int, int]]) -> list[int]:
