@@ -237,6 +237,15 @@ WORDS = {
 }
 
 
+@pytest.mark.parametrize("factor", [0.9985, 0.9994, 1.0006, 1.0008])
+@pytest.mark.parametrize("name", ["logistic", "tanh"])
+def test_scales_near_a_power_of_two_count_as_that_power(name: str, factor: float) -> None:
+    x, scale = np.arange(-32768, 32768).astype(np.int16), f32(2.0**-12 * factor)
+    ports = [Port(x.shape, "int16", (each,), (0,)) for each in (scale, 2.0**-15)]
+    entries = whole_table(name, scale, 2.0**-15, None)
+    assert np.array_equal(run(name.upper(), None, ports[:1], ports[1], x), entries)
+
+
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 0.00037, 0.0000613])
 @pytest.mark.parametrize("name", WORDS)
 def test_functions_of_all_words(name, scale):

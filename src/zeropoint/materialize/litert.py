@@ -104,7 +104,7 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
     kernel.values[kernel.arguments[0]] = widened(kernel)
     total = _padded_sums(kernel, op, given.zero_point, counted) if any(map(any, counted)) else reduced(kernel)
     varies = bool((counts != whole).any())
-    divisors = np.broadcast_to(counts, shape_of(total)) if varies else np.int64(whole)
+    divisors = np.broadcast_to(counts, shape_of(total)) if varies else np.array(whole)
     count, half = (repeated(kernel, numbers, total) for numbers in (divisors, divisors // 2))
     mean_of = kernel.insert(DivideOp(_away(kernel, total, half), count), kernel.region).result
     if varies:
