@@ -7,10 +7,10 @@ import numpy as np
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.ir.stablehlo import DivideOp, MultiplyOp, ReduceWindowOp
-from zeropoint.materialize.counted_padding import Padding, counted_padding
+from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
 
 
-def counted_padding_of(kernel: ExportKernel) -> Padding:
+def counted_padding_of(kernel: ExportKernel) -> CountedPadding:
     """The part of the padding that counts. Raises ExportError if the divisors are not those of a pool."""
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
     if division is None:

@@ -22,11 +22,11 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.numerics.arrays import IntArray
 
-Padding = tuple[tuple[int, int], ...]
+CountedPadding = tuple[tuple[int, int], ...]
 """Low and high padding of each dimension."""
 
 
-def counted_padding(op: ReduceWindowOp, divisors: Array) -> Padding | None:
+def counted_padding(op: ReduceWindowOp, divisors: Array) -> CountedPadding | None:
     """The part of the padding that counts, zeros if none does; None if no part gives these divisors."""
     pairs = padding_values(op.padding, len(shape_of(op.inputs[0])))
     wanted = np.broadcast_to(divisors, shape_of(op.results[0]))
@@ -42,7 +42,7 @@ def _ends(pair: tuple[int, int]) -> Sequence[int]:
     return range(pair[1], -1, -1)
 
 
-def _elements(op: ReduceWindowOp, padding: Padding) -> IntArray:
+def _elements(op: ReduceWindowOp, padding: CountedPadding) -> IntArray:
     """The elements of each window that are in the image or in `padding`; a shape that broadcasts to the result's."""
     shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
     strides, dilations = (array_values(a, (1,) * len(shape)) for a in (op.window_strides, op.window_dilations))

@@ -44,7 +44,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
-from zeropoint.materialize.counted_padding import Padding, counted_padding
+from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
 from zeropoint.materialize.elementwise import binary, encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.litert_softmax import softmax
@@ -115,7 +115,7 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
     return expressed(kernel, kernel.insert(narrow, kernel.region).result)
 
 
-def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int, counted: Padding) -> SSAValue:
+def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int, counted: CountedPadding) -> SSAValue:
     value = kernel.values[kernel.arguments[0]]
     pairs = padding_values(op.padding, len(shape_of(value)))
     filled = kernel.constant(np.array(zero_point, np.int32))

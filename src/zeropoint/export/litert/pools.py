@@ -16,10 +16,8 @@ from zeropoint.export.litert.contractions import padded
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.windows import ExportedWindow
 from zeropoint.ir.stablehlo import ReduceWindowOp
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import PaddingPairs, array_values, padding_values
 from zeropoint.ir.tensors import shape_of
-
-Pair = tuple[int, int]
 
 
 def pool(op_name: str) -> Callable[[ExportKernel, LitertEmission], None]:
@@ -75,7 +73,7 @@ def _image(kernel: ExportKernel, emit: LitertEmission) -> tuple[int, ExportedWin
     return source, window, shape
 
 
-def _pair(padding: tuple[Pair, ...]) -> tuple[Pair, Pair]:
+def _pair(padding: PaddingPairs) -> tuple[tuple[int, int], tuple[int, int]]:
     """The padding of two dimensions; the first of one dimension has none."""
     *first, last = padding
     return (first[0] if first else (0, 0)), last
