@@ -155,15 +155,19 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
 
 def add(op_name: str, table: str) -> LitertConverter:
     """The converter for a sum or difference. If LiteRT rejects the scales: DEQUANTIZE, the op in float, QUANTIZE."""
-    integers = binary(op_name, table, 2)
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
-        kinds = [*(_side_type(kernel, value) for value in kernel.first(BinaryOp).operands), kernel.output_spec]
+        op, fields = kernel.first(BinaryOp), {"fusedActivationFunction": activation(kernel)}
+        kinds = [*(_side_type(kernel, value) for value in op.operands), kernel.output_spec]
         found = [kind.affine for kind in kinds if isinstance(kind, UniformQuantizedType)]
         if len(found) == len(kinds) and not litert_adds(found[:-1], found[-1]):
-            _in_float(kernel, emit, op_name, (table, {"fusedActivationFunction": activation(kernel)}))
-        else:
-            integers(kernel, emit)
+            _in_float(kernel, emit, op_name, (table, fields))
+            return
+        # Else a kernel of 16 bits whose scales are powers of two shifts, and refuses operands that both need a shift.
+        options = (table, {**fields, "potScaleInt16": False})
+        emit.operator(
+            op_name, [_side(kernel, emit, value) for value in op.operands], [_result(kernel, emit)], options, 2
+        )
 
     return convert
 
