@@ -505,3 +505,48 @@ def test_means_of_fewer_values_at_an_edge_are_within_their_storage() -> None:
     expected = samples[0].copy()
     expected[..., :4] = (samples[0][..., :4] + samples[0][..., 1:]) / 2
     assert np.abs(found - expected).max() < 0.05
+
+
+@pytest.mark.parametrize("point", [0, 5])
+def test_products_of_activations_are_predicted_with_xnnpack(point: int) -> None:
+    """XNNPACK has a kernel for them if the right operand has zero point 0. In steps of powers of two, many are ties."""
+    zeros = {"zx": 3, "zw": point, "zy": 7}
+    constants = [onnx.numpy_helper.from_array(np.int8(zero), name) for name, zero in zeros.items()]
+    scales = {"sx": 2.0**-6, "sw": 2.0**-7, "sy": 2.0**-4}
+    constants += [onnx.numpy_helper.from_array(np.float32(scale), name) for name, scale in scales.items()]
+    nodes = []
+    for name in "xw":
+        nodes.append(onnx.helper.make_node("QuantizeLinear", [name, f"s{name}", f"z{name}"], [f"q{name}"]))
+        nodes.append(onnx.helper.make_node("DequantizeLinear", [f"q{name}", f"s{name}", f"z{name}"], [f"d{name}"]))
+    nodes.append(onnx.helper.make_node("MatMul", ["dx", "dw"], ["p"]))
+    nodes.append(onnx.helper.make_node("QuantizeLinear", ["p", "sy", "zy"], ["q"]))
+    nodes.append(onnx.helper.make_node("DequantizeLinear", ["q", "sy", "zy"], ["y"]))
+    shapes = {"x": (3, 40, 4), "w": (3, 4, 60), "y": (3, 40, 60)}
+    ports = [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
+    graph = onnx.helper.make_graph(nodes, "products", ports[:2], ports[2:], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=10)
+    random = np.random.default_rng(0)
+    sample = {name: random.uniform(-1, 1, shapes[name]).astype(np.float32) for name in "xw"}
+    result = quantize(load_onnx_model(model, {}), None, Options(target="litert", profile="xnnpack"))
+    (found,) = evaluate_by_default(litert_model(result.propagated), *sample.values())
+    np.testing.assert_array_equal(found, Interpreter(result.quantized)(sample)["y"])
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+def test_sums_of_words_in_steps_of_powers_of_two_are_predicted(op: str) -> None:
+    """LiteRT's default for such scales is a kernel of shifts, which refuses operands that both need one."""
+    steps = {"x": 2.0**-15, "w": 2.0**-13, "y": 2.0**-12}
+    constants = [onnx.numpy_helper.from_array(np.float32(step), f"s{name}") for name, step in steps.items()]
+    constants.append(onnx.numpy_helper.from_array(np.int16(0), "z"))
+    nodes = [onnx.helper.make_node(op, ["dx", "dw"], ["ry"])]
+    for name, real, found in (("x", "x", "dx"), ("w", "w", "dw"), ("y", "ry", "y")):
+        nodes.append(onnx.helper.make_node("QuantizeLinear", [real, f"s{name}", "z"], [f"q{name}"]))
+        nodes.append(onnx.helper.make_node("DequantizeLinear", [f"q{name}", f"s{name}", "z"], [found]))
+    ports = [onnx.helper.make_tensor_value_info(name, 1, (1, 5000)) for name in steps]
+    graph = onnx.helper.make_graph([*nodes[1:5], nodes[0], *nodes[5:]], "sums", ports[:2], ports[2:], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    random = np.random.default_rng(0)
+    sample = {name: random.uniform(-0.9, 0.9, (1, 5000)).astype(np.float32) for name in "xw"}
+    result = quantize(load_onnx_model(model, {}), None, Options(target="litert-16x8"))
+    (found,) = evaluate(litert_model(result.propagated), *sample.values())
+    np.testing.assert_array_equal(found, Interpreter(result.quantized)(sample)["y"])

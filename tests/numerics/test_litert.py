@@ -13,6 +13,7 @@ from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.litert_division import divides, quotient_table
 from zeropoint.numerics.litert_words import interpolation_table, whole_table
 from zeropoint.numerics.multiplication import Multiplication
+from zeropoint.numerics.profile import PROFILES
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, requantize
 
@@ -107,18 +108,34 @@ def test_roots_of_every_value_that_is_not_negative(op, root, seed):
     assert np.array_equal(found, entries[q.astype(np.int64) + 128])
 
 
+def product(scales: list[float], zeros: list[int], bits: int, a: np.ndarray, b: np.ndarray) -> None:
+    """LiteRT's MUL gives the products of profile fixed32-double."""
+    dtype, by = f"int{bits}", PROFILES["fixed32-double"]
+    ports = [Port(a.shape, dtype, (scale,), (zero,)) for scale, zero in zip(scales, zeros, strict=True)]
+    found = run("MUL", ("MulOptions", {}), ports[:2], ports[2], a.astype(dtype), b.astype(dtype))
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    kinds = [AffineParameters(scale, zero, low, high) for scale, zero in zip(scales, zeros, strict=True)]
+    ours = Multiplication.of(kinds[:2], kinds[2], by.requantize(bits), bits, in_f32=by.multiplies_in_f32)
+    assert np.array_equal(found, ours.apply(a.astype(dtype), b.astype(dtype)))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_mul(seed):
+    """The multiplier is computed in f32: in f64, four products of seed 2 differ."""
     generator = np.random.default_rng(seed)
-    s1, s2, so = (f32(s) for s in 2.0 ** generator.uniform(-7, -3, 3))
-    z1, z2, zo = (int(z) for z in generator.integers(-128, 128, 3))
-    a, b = (grid.reshape(-1).astype(np.int8) for grid in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
-    ports = [Port(a.shape, "int8", (s,), (z,)) for s, z in ((s1, z1), (s2, z2))]
-    options = ("MulOptions", {})
-    found = run("MUL", options, ports, Port(a.shape, "int8", (so,), (zo,)), a, b)
-    parameters = [AffineParameters(s, z, -128, 127) for s, z in ((s1, z1), (s2, z2), (so, zo))]
-    ours = Multiplication.of(parameters[:2], parameters[2], RequantizeBehaviour.FIXED32_DOUBLE, 8)
-    assert np.array_equal(found, ours.apply(a, b))
+    scales = [f32(s) for s in 2.0 ** generator.uniform(-7, -3, 3)]
+    zeros = [int(z) for z in generator.integers(-128, 128, 3)]
+    a, b = (grid.reshape(-1) for grid in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
+    product(scales, zeros, 8, a, b)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mul_of_words(seed):
+    generator = np.random.default_rng(seed)
+    first, second = (f32(s) for s in 2.0 ** generator.uniform(-16, -12, 2))
+    scales = [first, second, f32(first * second * 2.0 ** generator.uniform(13, 15))]
+    a, b = generator.integers(-32768, 32768, (2, 200_000))
+    product(scales, [0, 0, 0], 16, a, b)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -218,6 +235,15 @@ WORDS = {
     "tanh": ("TANH", None, None),
     "tanh gelu": ("GELU", ("GeluOptions", {"approximate": True}), lambda x: 1.9545977),
 }
+
+
+@pytest.mark.parametrize("factor", [0.9985, 0.9994, 1.0006, 1.0008])
+@pytest.mark.parametrize("name", ["logistic", "tanh"])
+def test_scales_near_a_power_of_two_count_as_that_power(name: str, factor: float) -> None:
+    x, scale = np.arange(-32768, 32768).astype(np.int16), f32(2.0**-12 * factor)
+    ports = [Port(x.shape, "int16", (each,), (0,)) for each in (scale, 2.0**-15)]
+    entries = whole_table(name, scale, 2.0**-15, None)
+    assert np.array_equal(run(name.upper(), None, ports[:1], ports[1], x), entries)
 
 
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 0.00037, 0.0000613])

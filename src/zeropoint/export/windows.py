@@ -6,11 +6,7 @@ required padding comes first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-
-from zeropoint.numerics.arrays import IntArray
+from dataclasses import dataclass, replace
 
 SAME, VALID = 0, 1
 
@@ -30,23 +26,36 @@ class ExportedWindow:
         """SAME or VALID; None if the padding is neither."""
         if not any(map(any, self.padding)):
             return VALID
-        return SAME if self.padding == tuple(map(self._same, range(2))) else None
+        return SAME if self.padding == tuple(map(self.same, range(2))) else None
 
-    def _same(self, axis: int) -> tuple[int, int]:
+    def same(self, axis: int) -> tuple[int, int]:
+        """The padding SAME of a dimension."""
         stride, size = self.strides[axis], self.size[axis]
         extent = (self.kernel[axis] - 1) * self.dilations[axis] + 1
         total = max((-(-size // stride) - 1) * stride + extent - size, 0)
         return total // 2, total - total // 2
 
     @property
-    def counts(self) -> IntArray:
-        """The number of elements in each window, without padding, as (output height, output width). No dilation."""
-        found: list[IntArray] = []
-        for axis in range(2):
-            (low, high), size, extent = self.padding[axis], self.size[axis], self.kernel[axis]
-            starts = np.arange(0, low + size + high - extent + 1, self.strides[axis]) - low
-            found.append(np.minimum(starts + extent, size) - np.maximum(starts, 0))
-        return np.multiply.outer(found[0], found[1])
+    def positions(self) -> tuple[int, int]:
+        """The number of windows along each dimension. No dilation."""
+        first, second = (
+            (size - extent) // stride + 1
+            for size, extent, stride in zip(self.padded, self.kernel, self.strides, strict=True)
+        )
+        return first, second
+
+    @property
+    def at_every_position(self) -> ExportedWindow:
+        """The windows with steps of 1 and padding SAME."""
+        every = replace(self, strides=(1, 1))
+        return replace(every, padding=(every.same(0), every.same(1)))
+
+    def after(self, other: ExportedWindow) -> ExportedWindow:
+        """The windows over the image that has the padding of `other`, which is a part of this padding."""
+        (top, bottom), (left, right) = (
+            (mine[0] - theirs[0], mine[1] - theirs[1]) for mine, theirs in zip(self.padding, other.padding, strict=True)
+        )
+        return replace(self, size=other.padded, padding=((top, bottom), (left, right)))
 
     @property
     def strides_and_dilations(self) -> dict[str, int]:

@@ -292,7 +292,7 @@ def product(parameters: list[Affine], profile: Profile, behaviour: RequantizeBeh
     """The product of operands of up to 16 bits, requantized by `behaviour`, or by that of the profile."""
     *operands, result = parameters
     by = behaviour or profile.requantize(result.width)
-    apply = Multiplication.of(operands, result, by, result.width, in_f32=profile.divides_in_f32).apply
+    apply = Multiplication.of(operands, result, by, result.width, in_f32=profile.multiplies_in_f32).apply
     return _stored(apply, result)
 
 

@@ -71,7 +71,7 @@ def product_of(
         result.affine,
         behaviour or profile.requantize(width),
         width,
-        in_f32=profile.divides_in_f32,
+        in_f32=profile.multiplies_in_f32,
     )
     element = IntegerType(apply.accumulator_width)
     centred = [

@@ -44,6 +44,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
+from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
 from zeropoint.materialize.elementwise import binary, encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.litert_softmax import softmax
@@ -59,7 +60,6 @@ from zeropoint.materialize.storage import (
     requantized,
     stored_input,
     widened,
-    window_counts,
 )
 from zeropoint.numerics.elementwise import litert_adds
 from zeropoint.numerics.litert import function_table, mean_multiplier
@@ -88,25 +88,26 @@ def mean(kernel: MaterializedKernel) -> SSAValue:
 def average_pool(kernel: MaterializedKernel) -> SSAValue:
     """The sum of stored integers divided by the count, rounded half away from zero.
 
-    If the count includes padding, the padding is the zero point.
+    Padding that the count includes is the zero point.
     """
     op = next(op for op in kernel.body if isinstance(op, ReduceWindowOp))
     division = division_of(kernel)
     counts = None if division is None else counts_of(kernel, division)
-    given, held = kernel.type_of(kernel.arguments[0]), window_counts(op)
+    given = kernel.type_of(kernel.arguments[0])
     whole = prod(array_values(op.window_dimensions))
     dilated = any(step != 1 for step in array_values(op.base_dilations))
     if counts is None or not is_plain(kernel) or given != kernel.output_type or dilated:
         return summed(kernel)
-    padded = bool((counts == whole).all()) and bool((held != whole).any())
-    if not padded and not np.array_equal(np.broadcast_to(counts, held.shape), held):
+    counted = counted_padding(op, counts)
+    if counted is None:
         return summed(kernel)
     kernel.values[kernel.arguments[0]] = widened(kernel)
-    total = _padded_sums(kernel, op, given.zero_point) if padded else reduced(kernel)
-    count = repeated(kernel, whole if padded or (held == whole).all() else held, total)
-    half = repeated(kernel, whole // 2 if padded or (held == whole).all() else held // 2, total)
+    total = _padded_sums(kernel, op, given.zero_point, counted) if any(map(any, counted)) else reduced(kernel)
+    varies = bool((counts != whole).any())
+    divisors = np.broadcast_to(counts, shape_of(total)) if varies else np.array(whole)
+    count, half = (repeated(kernel, numbers, total) for numbers in (divisors, divisors // 2))
     mean_of = kernel.insert(DivideOp(_away(kernel, total, half), count), kernel.region).result
-    if not padded and (held != whole).any():
+    if varies:
         # The runtime clamps, too. Means need no clamp, but range analysis has one bound on the sums for all positions.
         low, high = (repeated(kernel, bound, total) for bound in given.storage.range)
         mean_of = kernel.insert(ClampOp(low, mean_of, high), kernel.region).result
@@ -114,12 +115,13 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
     return expressed(kernel, kernel.insert(narrow, kernel.region).result)
 
 
-def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int) -> SSAValue:
+def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int, counted: CountedPadding) -> SSAValue:
     value = kernel.values[kernel.arguments[0]]
     pairs = padding_values(op.padding, len(shape_of(value)))
     filled = kernel.constant(np.array(zero_point, np.int32))
-    pad = PadOp(value, filled, [low for low, _ in pairs], [high for _, high in pairs])
-    properties = {**op.properties, "padding": padding_attribute([(0, 0)] * len(pairs))}
+    pad = PadOp(value, filled, [low for low, _ in counted], [high for _, high in counted])
+    rest = [(low - a, high - b) for (low, high), (a, b) in zip(pairs, counted, strict=True)]
+    properties = {**op.properties, "padding": padding_attribute(rest)}
     sums = ReduceWindowOp.create(
         operands=[kernel.insert(pad, op).result, kernel.constant(np.array(0, np.int32))],
         result_types=[with_element(op.results[0], i32)],

@@ -26,6 +26,7 @@ from xdsl.ir import SSAValue
 from zeropoint.ir.stablehlo import ReduceWindowOp, ReshapeOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of, with_shape
+from zeropoint.materialize.counted_padding import counted_padding
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
@@ -51,12 +52,10 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
         return summed(kernel)
     if any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array)):
         return summed(kernel)
-    held, whole = window_counts(op), prod(array_values(op.window_dimensions))
-    excludes = np.array_equal(np.broadcast_to(counts, held.shape), held)
-    if held.min() < 1 or not (excludes or (counts == whole).all()):
+    if window_counts(op).min() < 1 or counted_padding(op, counts) is None:
         return summed(kernel)
     kernel.values[kernel.arguments[0]] = centred(kernel)
-    return expressed(kernel, _divided(kernel, reduced(kernel), np.broadcast_to(counts, held.shape)))
+    return expressed(kernel, _divided(kernel, reduced(kernel), np.broadcast_to(counts, shape_of(op.results[0]))))
 
 
 def _divided(kernel: MaterializedKernel, total: SSAValue, counts: Array) -> SSAValue:

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.annotations import RESCALE, ROW_PROFILE, carry
 from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import ReduceOp
+from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.materialize import elementwise, litert
@@ -45,7 +45,10 @@ DELEGATED = frozenset(
         "transpose_convolution",
     }
 )  # fmt: skip
-"""The 8-bit kernels that XNNPACK executes. LiteRT's own kernels execute the others (`undelegated_profile`)."""
+"""The 8-bit kernels that XNNPACK executes. LiteRT's own kernels execute the others (`undelegated_profile`).
+
+XNNPACK also executes a `batch_matmul` whose right operand has zero point 0.
+"""
 UNDELEGATED_PROFILE = "fixed32-double"
 """The profile of LiteRT's own kernels for rows without a profile."""
 WIDE = 16
@@ -56,7 +59,17 @@ def is_delegated(region: QuantizeRegionOp) -> bool:
     """Whether XNNPACK executes the kernel of a region."""
     specs = [spec for spec in (*region.input_specs, *region.output_specs) if isinstance(spec, UniformQuantizedType)]
     wide = any(spec.storage.type.width == WIDE for spec in specs)
-    return region.logical_kernel.data in DELEGATED and not wide
+    return not wide and (region.logical_kernel.data in DELEGATED or _multiplies_by_symmetric(region))
+
+
+def _multiplies_by_symmetric(region: QuantizeRegionOp) -> bool:
+    """Whether a region is a `batch_matmul` whose right operand has zero point 0."""
+    product = next((op for op in region.body.block.ops if isinstance(op, DotGeneralOp)), None)
+    if region.logical_kernel.data != "batch_matmul" or product is None:
+        return False
+    specs = zip(region.body.block.args, region.input_specs, strict=True)
+    found = next((spec for argument, spec in specs if argument is product.rhs), None)
+    return isinstance(found, UniformQuantizedType) and found.zero_point == 0
 
 
 def undelegated_profile(region: QuantizeRegionOp) -> StringAttr:

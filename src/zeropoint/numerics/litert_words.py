@@ -140,10 +140,13 @@ SIGMOID = _sigmoid_points()
 
 
 def _scaled(stored: IntArray, scale: np.float32, greatest_shift: int) -> IntArray:
-    """The real number with 12 fractional bits times 3, by a 15-bit factor. Exact for large enough powers of two."""
-    mantissa, exponent = math.frexp(float(scale))
-    if mantissa == 0.5 and 0 <= exponent + 11 <= greatest_shift:
-        return stored * (3 << (exponent + 11))
+    """The real number with 12 fractional bits times 3, by a 15-bit factor.
+
+    A scale within 0.07 % of a large enough power of two counts as that power.
+    """
+    power = np.log(scale) * (F32(1) / np.log(F32(2)))
+    if abs(power - np.rint(power)) < F32(1e-3) and 0 <= np.rint(power) + 12 <= greatest_shift:
+        return stored * (3 << (int(np.rint(power)) + 12))
     factor, shift = float(scale) * 4096 * 3, 0
     while factor <= GREATEST / 2 and shift <= 30:
         factor, shift = factor * 2, shift + 1

@@ -61,6 +61,14 @@ class Profile:
         return ratio_of_scales(given, wanted, in_f32=self.divides_in_f32)
 
     @property
+    def multiplies_in_f32(self) -> bool:
+        """Whether the multiplier of a product of two activations is computed in f32.
+
+        LiteRT's kernel of MUL does so, but not its contractions.
+        """
+        return self.divides_in_f32 or self.kernels is KernelBehaviour.LITERT
+
+    @property
     def integer_kernels(self) -> bool:
         """Whether quotients, comparisons (`numerics.division`) and functions of 16-bit values are integer kernels."""
         return self.kernels is KernelBehaviour.INTEGER

@@ -13,11 +13,11 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import OperatorOptions
-from zeropoint.export.litert.contractions import activation, padded
+from zeropoint.export.litert.contractions import activation
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import pad
+from zeropoint.export.litert.pools import pool
 from zeropoint.export.litert.sums import sum_
-from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -28,12 +28,11 @@ from zeropoint.ir.stablehlo import (
     GatherOp,
     MultiplyOp,
     ReduceOp,
-    ReduceWindowOp,
     SelectOp,
     SliceOp,
     TransposeOp,
 )
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.elementwise import litert_adds
 from zeropoint.numerics.litert import is_tanh_gelu
@@ -50,76 +49,6 @@ def _source(kernel: ExportKernel, emit: LitertEmission, port: int = 0) -> int:
 
 def _result(kernel: ExportKernel, emit: LitertEmission) -> int:
     return emit.declare(kernel.region.outputs[0], kernel.output_spec)
-
-
-def pool(op_name: str) -> LitertConverter:
-    """MAX_POOL_2D or AVERAGE_POOL_2D. The latter divides by the number of elements in the window, without padding."""
-
-    def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
-        op = kernel.first(ReduceWindowOp)
-        shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
-        rank = len(shape)
-        strides = array_values(op.window_strides, (1,) * rank)
-        dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
-        if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
-            raise ExportError(
-                f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
-                "spatial dimensions before the channels",
-                kernel.region,
-            )
-        pairs = padding_values(op.padding, rank)
-        source, image = _source(kernel, emit), shape
-        if rank == 3:  # the operator takes images, so one dimension becomes an image of height 1
-            image, sizes, strides = ((array[0], 1, *array[1:]) for array in (shape, sizes, strides))
-            pairs = (pairs[0], (0, 0), *pairs[1:])
-            source = emit.reshaped(source, image, kernel.specs[0])
-        window = ExportedWindow(
-            (image[1], image[2]), (sizes[1], sizes[2]), (strides[1], strides[2]), (1, 1), (pairs[1], pairs[2])
-        )
-        scheme = window.scheme
-        if op_name == "AVERAGE_POOL_2D":
-            scheme = _averaging(kernel, emit, window)
-        if scheme is None:
-            fill = kernel.output_spec if op_name == "MAX_POOL_2D" else None
-            source, scheme = padded(kernel, emit, source, window, image, least_of=fill)
-        fields = {
-            "padding": scheme, "strideH": strides[1], "strideW": strides[2], "filterHeight": sizes[1],
-            "filterWidth": sizes[2], "fusedActivationFunction": 0,
-        }  # fmt: skip
-        result = _result(kernel, emit)
-        if rank == 4:
-            emit.operator(op_name, [source], [result], ("Pool2DOptions", fields), 2)
-            return
-        batch, *kept, channels = kernel.output_shape
-        made = emit.temporary(emit.name(kernel.region.outputs[0]), (batch, 1, *kept, channels), kernel.output_spec)
-        emit.operator(op_name, [source], [made], ("Pool2DOptions", fields), 2)
-        emit.reshape(made, result)
-
-    return convert
-
-
-def _averaging(kernel: ExportKernel, emit: LitertEmission, window: ExportedWindow) -> int | None:
-    """The padding scheme of an average: VALID without padding, SAME if the divisors exclude the padding.
-
-    None, for a preceding PAD, if the divisors include the padding.
-    """
-    division = next(op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp))
-    numbers = kernel.array(division.operands[1])
-    if numbers is None:
-        raise ExportError("found a computed divisor of an average, expected a constant", kernel.region)
-    counts = np.rint(numbers if isinstance(division, DivideOp) else 1 / numbers)
-    whole = window.kernel[0] * window.kernel[1]
-    if (counts == whole).all():
-        return VALID if window.scheme == VALID else None
-    expected = window.counts
-    found = np.broadcast_to(counts, kernel.output_shape)[0, ..., 0].reshape(-1)
-    if window.scheme is None or not np.array_equal(found, expected.reshape(-1)):
-        raise ExportError(
-            f"found padding {window.padding} and divisors {sorted(set(found.tolist()))}, expected the window size "
-            f"{whole}, or with padding SAME the numbers of elements without padding",
-            kernel.region,
-        )
-    return window.scheme
 
 
 def reduction(op_name: str, version: int) -> LitertConverter:
@@ -226,15 +155,19 @@ def binary(op_name: str, table: str | None, version: int, *, fuses: bool = True)
 
 def add(op_name: str, table: str) -> LitertConverter:
     """The converter for a sum or difference. If LiteRT rejects the scales: DEQUANTIZE, the op in float, QUANTIZE."""
-    integers = binary(op_name, table, 2)
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
-        kinds = [*(_side_type(kernel, value) for value in kernel.first(BinaryOp).operands), kernel.output_spec]
+        op, fields = kernel.first(BinaryOp), {"fusedActivationFunction": activation(kernel)}
+        kinds = [*(_side_type(kernel, value) for value in op.operands), kernel.output_spec]
         found = [kind.affine for kind in kinds if isinstance(kind, UniformQuantizedType)]
         if len(found) == len(kinds) and not litert_adds(found[:-1], found[-1]):
-            _in_float(kernel, emit, op_name, (table, {"fusedActivationFunction": activation(kernel)}))
-        else:
-            integers(kernel, emit)
+            _in_float(kernel, emit, op_name, (table, fields))
+            return
+        # Else a kernel of 16 bits whose scales are powers of two shifts, and refuses operands that both need a shift.
+        options = (table, {**fields, "potScaleInt16": False})
+        emit.operator(
+            op_name, [_side(kernel, emit, value) for value in op.operands], [_result(kernel, emit)], options, 2
+        )
 
     return convert
 

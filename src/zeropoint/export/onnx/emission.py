@@ -265,6 +265,28 @@ class OnnxEmission:
         shape = [tensor.shape[axis] for axis in order]
         return self.apply("Transpose", [tensor], tensor.kind, shape, f"{name}/transpose", {"perm": list(order)})
 
+    def padded(self, tensor: Tensor, padding: Sequence[tuple[int, int]], name: str, value: float = 0.0) -> Tensor:
+        """The tensor with a constant concatenated at both ends of each dimension.
+
+        Runtimes have integer kernels for concatenation, but not for `Pad`. Of a `Pad` along one dimension, OpenVINO
+        makes one that pads with another number.
+        """
+        for axis, (low, high) in enumerate(padding):
+            before, after = (
+                [self._filled((*tensor.shape[:axis], size, *tensor.shape[axis + 1 :]), tensor.kind, value, name)]
+                if size
+                else []
+                for size in (low, high)
+            )
+            if before or after:
+                shape = (*tensor.shape[:axis], tensor.shape[axis] + low + high, *tensor.shape[axis + 1 :])
+                parts = [*before, tensor, *after]
+                tensor = self.apply("Concat", parts, tensor.kind, shape, f"{name}/padded", {"axis": axis})
+        return tensor
+
+    def _filled(self, shape: Sequence[int], kind: Attribute, value: float, name: str) -> Tensor:
+        return self.constant(np.full(shape, value, np.float32), kind, f"{name}/padding")
+
     def repeated(self, tensor: Tensor, shape: Sequence[int], name: str) -> Tensor:
         """The tensor with dimensions of size 1 repeated to `shape`."""
         if tuple(shape) == tensor.shape:

@@ -209,10 +209,15 @@ def reverse(op: hlo.ReverseOp, emit: OnnxEmission) -> None:
 
 
 def pad(op: hlo.PadOp, emit: OnnxEmission) -> None:
-    """Pad; negative padding crops."""
+    """Pad; negative padding crops. For OpenVINO, positive padding along one dimension is concatenated."""
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
     if any(inside):
         raise ExportError("found padding between elements, expected none", op)
+    pairs, fill = list(zip(low, high, strict=True)), emit.array(op.padding_value)
+    is_along_one = sum(map(any, pairs)) == 1 and min(*low, *high) >= 0
+    if emit.for_openvino and is_along_one and fill is not None and fill.dtype == np.float32:
+        emit.put(op.result, emit.padded(_exact(emit, op.operand), pairs, emit.name(op.result), fill.item()))
+        return
     extra = [emit.integers([*low, *high], "pads"), _exact(emit, op.padding_value).name]
     _finish(emit, op, "Pad", [_exact(emit, op.operand)], None, extra)
 

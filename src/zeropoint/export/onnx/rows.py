@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
+from zeropoint.export.averages import counted_padding_of
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.contractions import batch_matmul
@@ -35,7 +36,6 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.materialize.storage import window_counts
 from zeropoint.numerics.onnxruntime import line_operands
 
 OnnxConverter = Callable[[ExportKernel, OnnxEmission], None]
@@ -127,7 +127,7 @@ def window_attributes(op: ReduceWindowOp, kernel: ExportKernel) -> dict[str, Seq
         "kernel_shape": sizes[2:],
         "strides": strides[2:],
         "dilations": dilations[2:],
-        "pads": [low for low, _ in pairs[2:]] + [high for _, high in pairs[2:]],
+        "pads": _pads(pairs[2:]),
     }
 
 
@@ -151,30 +151,30 @@ def _divisors(kernel: ExportKernel, emit: OnnxEmission) -> Array | None:
 
 
 def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """AveragePool. The divisor may include the padding or not."""
-    op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
-    attributes = dict(window_attributes(op, kernel))
-    counts, held = _divisors(kernel, emit), window_counts(op)
-    whole = prod(array_values(op.window_dimensions))
-    if counts is None:
-        raise ExportError("found sums over windows, expected means", kernel.region)
-    if np.allclose(counts, whole, rtol=1e-6):
-        more: dict[str, int] = {"count_include_pad": 1} if any(attributes["pads"]) else {}
-    elif np.allclose(np.broadcast_to(counts, held.shape), held, rtol=1e-6):
-        more = {}
+    """AveragePool. The divisor may include all of the padding, a part of it, or none.
+
+    Padding that counts is concatenated if other padding does not, and for OpenVINO. Integer kernels of onnxruntime
+    count what `ceil_mode` adds. OpenVINO's pad stored integers with 0 instead of the zero point.
+    """
+    op, name, source = kernel.first(ReduceWindowOp), _name(kernel, emit), _source(kernel, emit)
+    attributes: dict[str, int | Sequence[int]] = dict(window_attributes(op, kernel))
+    padding = padding_values(op.padding, len(source.shape))
+    counted = counted_padding_of(kernel)
+    if counted == padding and not emit.for_openvino:
+        more = {"count_include_pad": 1} if any(map(any, padding)) else {}
     else:
-        raise ExportError(
-            "found other divisors, expected the number of elements in each window, with or without padding",
-            kernel.region,
-        )
-    if all(step == 1 for step in attributes["dilations"]):
+        more = {"pads": _pads(np.subtract(padding, counted).tolist()[2:])}
+        source = emit.padded(source, counted, name)
+    if all(step == 1 for step in array_values(op.window_dilations)):
         del attributes["dilations"]  # AveragePool has `dilations` only since opset 19
     else:
         emit.builder.needs(19)
-    made = emit.apply(
-        "AveragePool", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, {**attributes, **more}
-    )
+    made = emit.apply("AveragePool", [source], kernel.output_spec, kernel.output_shape, name, {**attributes, **more})
     _put(kernel, emit, made)
+
+
+def _pads(pairs: Sequence[tuple[int, int]]) -> list[int]:
+    return [low for low, _ in pairs] + [high for _, high in pairs]
 
 
 def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:

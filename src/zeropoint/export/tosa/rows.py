@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 
 import numpy as np
 from xdsl.ir import Attribute
 
+from zeropoint.export.averages import counted_padding_of
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, taken_axis
 from zeropoint.export.kernels import ExportKernel
@@ -56,7 +56,6 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array
-from zeropoint.materialize.storage import window_counts
 from zeropoint.numerics.elementwise import TosaAdd
 from zeropoint.numerics.multiplication import Multiplication
 
@@ -91,9 +90,12 @@ def pool(name: str) -> TosaConverter:
         element = image.element
         kind = kernel.specs[0]
         averages = name == "avg_pool2d"
-        if averages and includes_padding(kernel, emit, op):
+        counted = counted_padding_of(kernel)[1:-1] if averages else ()
+        if any(map(any, counted)):
+            counted = ((0, 0), *counted)[-2:]
             fill = np.array(kind.zero_point if isinstance(kind, UniformQuantizedType) else 0).astype(_dtype(element))
-            image, pairs = padded(emit.f, image, [(0, 0), *pairs, (0, 0)], fill), [(0, 0)] * 2
+            image = padded(emit.f, image, [(0, 0), *counted, (0, 0)], fill)
+            pairs = [(low - a, high - b) for (low, high), (a, b) in zip(pairs, counted, strict=True)]
         image, pads = fitted(emit, image, window, strides, pairs)
         zeros = [zero_point_of(emit.f, spec, element) for spec in (kind, kernel.output_spec)] if averages else []
         attributes = {"kernel": integers(window), "pad": integers(pads), "stride": integers(strides)}
@@ -111,25 +113,6 @@ def pool(name: str) -> TosaConverter:
 
 def _dtype(element: str) -> type[np.generic]:
     return np.float32 if element == "f32" else np.int8
-
-
-def includes_padding(kernel: ExportKernel, emit: TosaEmission, op: ReduceWindowOp) -> bool:
-    """Whether sums are divided by the size of the window, with padding, and not by the number of elements without it.
-
-    Raises ExportError for any other divisor.
-    """
-    division, held = division_of(kernel), window_counts(op)
-    if division is None:
-        raise ExportError("found sums over windows, expected means", kernel.region)
-    counts = divisor_of(kernel, emit, division)
-    counts = counts if isinstance(division, DivideOp) else 1 / counts
-    if np.allclose(np.broadcast_to(counts, held.shape), held, rtol=1e-6):
-        return False
-    if np.allclose(counts, prod(array_values(op.window_dimensions)), rtol=1e-6):
-        return True
-    raise ExportError(
-        "found other divisors, expected the number of elements in each window, with or without padding", kernel.region
-    )
 
 
 def division_of(kernel: ExportKernel) -> DivideOp | MultiplyOp | None:

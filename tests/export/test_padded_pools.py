@@ -1,0 +1,83 @@
+"""Average pools with padding: runtimes compute what we predict, whatever part of the padding the divisors count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from zeropoint.export import ExportError, ExportOptions, export_program
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.export.onnx.runtime import OnnxFile
+from zeropoint.frontend.onnx import load_onnx_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.tensors import Array
+from zeropoint.pipeline import Options, Quantization, quantize
+
+SHAPE = (1, 4, 10, 7)
+Feed = dict[str, Array]
+POOLS: dict[str, dict[str, Any]] = {
+    "counted": {"pads": [1, 1, 1, 1], "strides": [1, 1], "count_include_pad": 1},
+    "counted above": {"pads": [1, 0, 0, 0], "strides": [1, 1], "count_include_pad": 1},
+    "not counted": {"pads": [1, 1, 1, 1], "strides": [2, 2]},
+    "counted but for ceil mode's": {"pads": [1, 0, 0, 1], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1},
+}
+OPEN: dict[str, tuple[str, ExportOptions, Callable[[Path], Callable[[Feed], Feed]]]] = {
+    "litert": (".tflite", ExportOptions(), lambda path: LiteRTFile(path, reference=True)),
+    "onnxruntime": (".onnx", ExportOptions(), OnnxFile),
+    "onnxruntime qoperator": (".onnx", ExportOptions(onnx_format="qoperator"), OnnxFile),
+    "openvino": (".onnx", ExportOptions(), OpenVinoFile),
+}
+
+
+def quantized(node: onnx.NodeProto, constants: list[onnx.TensorProto], target: str) -> tuple[Quantization, Feed]:
+    """A convolution, whose result has a zero point, and the node. The sample has other values than the calibration."""
+    random = np.random.default_rng(0)
+    weight = numpy_helper.from_array(random.normal(0, 1, (4, 4, 1, 1)).astype(np.float32), "w")
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", SHAPE), ("y", [None] * 4))]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), node]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [weight, *constants])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10)
+    samples = [{"x": random.normal(0, 1, SHAPE).astype(np.float32)} for _ in range(3)]
+    return quantize(load_onnx_model(model, {}), samples[:2], Options(target=target, effort="none")), samples[2]
+
+
+def check(result: Quantization, sample: Feed, runtime: str, folder: Path) -> None:
+    if runtime == "openvino":
+        pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    suffix, options, opened = OPEN[runtime]
+    path = folder / f"model{suffix}"
+    export_program(result.propagated, path, options)
+    np.testing.assert_array_equal(opened(path)(sample)["y"], Interpreter(result.quantized)(sample)["y"])
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("runtime", OPEN)
+def test_means_of_padded_windows_are_predicted(name: str, runtime: str, tmp_path: Path) -> None:
+    """OpenVINO pads integers with 0 if padding counts; onnxruntime's integer kernels count what ceil mode adds."""
+    node = helper.make_node("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], **POOLS[name])
+    result, sample = quantized(node, [], runtime.partition(" ")[0])
+    check(result, sample, runtime, tmp_path)
+
+
+def test_a_constant_around_one_dimension_is_predicted_for_openvino(tmp_path: Path) -> None:
+    """OpenVINO makes an integer kernel of such a Pad, which pads with 0."""
+    constants = [
+        numpy_helper.from_array(np.array([0, 0, 1, 0, 0, 0, 0, 0]), "pads"),
+        numpy_helper.from_array(np.float32(0.5), "value"),
+    ]
+    result, sample = quantized(helper.make_node("Pad", ["a", "pads", "value"], ["y"]), constants, "openvino")
+    check(result, sample, "openvino", tmp_path)
+
+
+def test_padding_of_most_of_a_window_that_does_not_count_is_refused_for_litert(tmp_path: Path) -> None:
+    node = helper.make_node("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], pads=[0, 0, 2, 0])
+    result, _ = quantized(node, [], "litert")
+    with pytest.raises(ExportError, match="expected at most half a window"):
+        export_program(result.propagated, tmp_path / "model.tflite")
