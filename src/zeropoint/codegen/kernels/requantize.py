@@ -10,7 +10,7 @@ Parameters of a group, each a vector of the instruction set:
 |---|---|
 | fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), zp (i16) if `offset`, bounds x 2 |
 | fixed32 with `lifted` | multipliers (i32) x n, rounding terms (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
-| float32-rne | m (f32) x n, zp (i32), bounds x 2 |
+| float32-rne | m (f32) x n, zp (i32; less `MAGIC_BITS` if `near`), bounds x 2 |
 | others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
 
 Bounds exist if `clamped`, and have the type of the results. 16-bit results are signed on every instruction set.
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
+from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -35,6 +36,8 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range
 
+NEAR = 2.0**22
+"""The greatest product that a sum with `MAGIC` rounds: it stays within 2^23 and 2^24."""
 GROUP = 4
 """The number of vectors of accumulators that become one vector of bytes."""
 
@@ -93,6 +96,8 @@ class Epilogue:
     """fixed16: whether the zero point plus the instruction set's offset is not 0. After a ReLU the sum is often 0."""
     lifted: int | None = None
     """fixed32: the left shift of accumulators after which the high half of products suffices, if there is one."""
+    near: bool = False
+    """float32-rne: whether all products are within 2^22. A sum with 1.5 * 2^23 then rounds them."""
     itemsize: int = 1
     """The number of bytes of a result: 1 or 2."""
 
@@ -105,6 +110,10 @@ class Epilogue:
         clamped = (output.storage_min, output.storage_max) != signed_range(bits)
         if behaviour is RequantizeBehaviour.FIXED32:
             return Epilogue(behaviour, clamped=clamped, lifted=_lift(multiplier, reach), itemsize=size)
+        if behaviour is RequantizeBehaviour.FLOAT32_RNE:
+            # The accumulator and the product are each rounded to f32: by less than this factor.
+            products = reach * np.abs(multiplier.multiplier.astype(np.float64)) * (1 + 2.0**-20)
+            return Epilogue(behaviour, clamped=clamped, near=bool((products <= NEAR).all()), itemsize=size)
         if behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
             return Epilogue(behaviour, clamped=clamped, itemsize=size)
         left = bool((multiplier.shift < 0).any())
@@ -152,7 +161,7 @@ class Epilogue:
                 parts.append((np.int64(1) << (shift - 1))[:, order].astype(np.int32))
             if shift is not None:
                 parts.append(shift[:, order].astype(np.int32))
-            parts.append(np.full((groups, isa.width), zero, np.int32))
+            parts.append(np.full((groups, isa.width), zero - MAGIC_BITS * self.near, np.int32))
         if self.clamped:
             bounds = np.array([output.storage_min, output.storage_max]) + offset
             # Bounds apply to stored bytes, which include the offset.
@@ -195,6 +204,8 @@ class Epilogue:
         multipliers = [reader.take(vector(isa.width, "float") if floats else isa.i32) for _ in sums]
         shifts = [None if floats else reader.take(isa.i32) for _ in sums]
         zero = reader.take(isa.i32)
+        if self.near:
+            return [_near(f, acc, m, zero) for acc, m in zip(sums, multipliers, strict=True)]
         parts = zip(sums, multipliers, shifts, strict=True)
         return [requantized(f, self.behaviour, acc, m, shift, zero) for acc, m, shift in parts]
 
@@ -261,6 +272,12 @@ class _Reader:
         value = self._f.load(type_, self._pointer, self._offset, align=self._isa.bytes)
         self._offset += self._isa.bytes
         return value
+
+
+def _near(f: Function, acc: Value, multiplier: Value, zero: Value) -> Value:
+    """float32-rne of products within 2^22. The sum has no fraction bits: its last bits are the integer."""
+    product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
+    return f.add(f.bits(f.binary("fadd", product, MAGIC), acc.type), zero)
 
 
 def _packed_shorts(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
