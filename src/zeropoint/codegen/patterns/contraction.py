@@ -238,6 +238,9 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Kerne
         return Declined(f"found activations of {element_of(source)}, expected i8 or i16")
     if kind == np.int16 and _is_depthwise(weights):
         return Declined("found windows of single channels of i16, expected i8")
+    if kind == np.int16 and isinstance(weights, Windows) and weights.padding is not None and weights.padding.value:
+        # Padding is filled byte by byte.
+        return Declined(f"found i16 between zero points of {weights.padding.value}, expected 0")
     channels = _channels(weights, source, values)
     if isinstance(weights, Pool):
         return source, weights, np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
