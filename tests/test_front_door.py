@@ -367,7 +367,7 @@ def test_a_saved_model_is_reported_with_its_stages_and_for_model_explorer(tmp_pa
 
 def test_words_of_refusals_fit_what_was_found(integers: zp.Model, tmp_path: Path) -> None:
     with pytest.raises(zp.Error, match="found value=3, expected a string"):
-        integers.explain(3)  # pyright: ignore[reportArgumentType]
+        integers.explain(3)  # pyright: ignore[reportArgumentType] (the error is tested)
     with pytest.raises(zp.Error, match="found a program that was not quantized, expected one for onnxruntime"):
         zp.load(TEXT).export(tmp_path / "m.onnx")
     stored = zp.quantize(TEXT, np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), io="integer", effort="none")

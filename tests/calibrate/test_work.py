@@ -211,7 +211,7 @@ def test_what_killed_workers_left_beside_a_journal_goes_in_a_run_without_workers
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     path = tmp_path / f".model.mlir.journal{suffix}"
-    left = tmp_path / outputs._prefix(path).replace(f".{os.getpid()}.", f".{gone.pid}.")  # pyright: ignore[reportPrivateUsage]
+    left = tmp_path / outputs._prefix(path).replace(f".{os.getpid()}.", f".{gone.pid}.")  # pyright: ignore[reportPrivateUsage] (the name of an unfinished file)
     left = left.with_name(left.name + "abc.tmp")
     left.mkdir()
     (left / "program.mlir").write_text("")

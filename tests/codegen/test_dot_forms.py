@@ -108,7 +108,7 @@ def test_convolutions_add_products_of_activations_and_weights_in_that_order(form
         {{batch_group_count = 1 : i64, feature_group_count = {features // kernel[2]} : i64 FORM}}
         : (tensor<1x3x3x{features}xi8>, tensor<{"x".join(map(str, kernel))}xi8>)
         -> tensor<1x{4 - kernel[0]}x{4 - kernel[1]}x{kernel[3]}xi32>
-      return %y : tensor<1x{4 - kernel[0]}x{4 - kernel[1]}x{kernel[3]}xi32> }}"""  # noqa: E501
+      return %y : tensor<1x{4 - kernel[0]}x{4 - kernel[1]}x{kernel[3]}xi32> }}"""  # noqa: E501 (one line of MLIR)
     x = np.random.default_rng(0).choice(np.array([-128, 127], np.int8), (1, 3, 3, features))
     x[0, 0] = -128
     plain, named = (parse_program(text.replace("FORM", each)) for each in ("", f', zeropoint.dot_form = "{form}"'))

@@ -199,7 +199,7 @@ def test_a_sample_with_nan_gives_the_program_that_it_gives_without_a_record() ->
     samples = data()
     samples[0]["x0"][0, 0, 0, 0] = np.nan
     made: list[Bits] = []
-    for record in (pipeline._record, lambda *given, **named: None):  # pyright: ignore[reportPrivateUsage]
+    for record in (pipeline._record, lambda *given, **named: None):  # pyright: ignore[reportPrivateUsage] (replaced here)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(pipeline, "_record", record)
             made.append(bits(quantize(network(), samples, Options(effort="balanced"), engine=ReferenceEngine())))

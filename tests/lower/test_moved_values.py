@@ -43,7 +43,7 @@ def sort(*kinds: str, comparator: str, along: int = 1) -> Program:
           {comparator}
           stablehlo.return %less : tensor<i1>
       }}) : ({listed}) -> ({listed})
-      return {results} : {listed}"""  # noqa: E501
+      return {results} : {listed}"""  # noqa: E501 (one line of MLIR)
     arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
     return program(arguments, listed, body)
 

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.ir.stablehlo import ReduceWindowOp
+from zeropoint.ir.stablehlo.arrays import PaddingPairs, array_values, padding_values
+from zeropoint.ir.tensors import shape_of
+
 SAME, VALID = 0, 1
 
 
@@ -77,3 +83,30 @@ class ExportedWindow:
     def paddings(self) -> list[tuple[int, int]]:
         """The PAD amounts, low and high, of the four dimensions."""
         return [(0, 0), *self.padding, (0, 0)]
+
+
+def pool_window(kernel: ExportKernel) -> ExportedWindow:
+    """The window of a pool over one or two dimensions of [batch, ..., channels]. One becomes an image of height 1.
+
+    Raises ExportError for other windows.
+    """
+    op = kernel.first(ReduceWindowOp)
+    shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
+    rank = len(shape)
+    dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
+    if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
+        raise ExportError(
+            f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
+            "spatial dimensions before the channels",
+            kernel.region,
+        )
+    strides = array_values(op.window_strides, (1,) * rank)
+    width = rank - 2
+    size, window, steps = ((array[1] if rank == 4 else 1, array[width]) for array in (shape, sizes, strides))
+    return ExportedWindow(size, window, steps, (1, 1), image_padding(padding_values(op.padding, rank)))
+
+
+def image_padding(padding: PaddingPairs) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The padding of the spatial dimensions of [batch, ..., channels], as that of an image."""
+    _, *first, last, _ = padding
+    return (first[0] if first else (0, 0)), last

@@ -14,9 +14,8 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.contractions import padded
 from zeropoint.export.litert.emission import LitertEmission
-from zeropoint.export.windows import ExportedWindow
+from zeropoint.export.windows import ExportedWindow, image_padding, pool_window
 from zeropoint.ir.stablehlo import ReduceWindowOp
-from zeropoint.ir.stablehlo.arrays import PaddingPairs, array_values, padding_values
 from zeropoint.ir.tensors import shape_of
 
 
@@ -24,10 +23,14 @@ def pool(op_name: str) -> Callable[[ExportKernel, LitertEmission], None]:
     """The converter of maxima or averages over windows."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
-        source, window, image = _image(kernel, emit)
+        source, window = emit.operand(kernel.region.inputs[0], kernel.specs[0]), pool_window(kernel)
+        shape = shape_of(kernel.first(ReduceWindowOp).inputs[0])
+        image = (shape[0], *window.size, shape[-1])
+        if image != shape:
+            source = emit.reshaped(source, image, kernel.specs[0])
         before, least = replace(window, padding=((0, 0), (0, 0))), None
         if op_name == "AVERAGE_POOL_2D":
-            before = replace(window, padding=_pair(counted_padding_of(kernel)[1:-1]))
+            before = replace(window, padding=image_padding(counted_padding_of(kernel)))
         elif window.scheme is None:
             before, least = window, kernel.output_spec
         if any(map(any, before.padding)):
@@ -49,34 +52,6 @@ def pool(op_name: str) -> Callable[[ExportKernel, LitertEmission], None]:
             emit.reshape(last, result)
 
     return convert
-
-
-def _image(kernel: ExportKernel, emit: LitertEmission) -> tuple[int, ExportedWindow, tuple[int, ...]]:
-    """The operand as an image, its window, and its shape. One dimension becomes an image of height 1."""
-    op = kernel.first(ReduceWindowOp)
-    shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
-    rank = len(shape)
-    strides = array_values(op.window_strides, (1,) * rank)
-    dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
-    if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
-        raise ExportError(
-            f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
-            "spatial dimensions before the channels",
-            kernel.region,
-        )
-    source = emit.operand(kernel.region.inputs[0], kernel.specs[0])
-    pairs = padding_values(op.padding, rank)[1:-1]
-    if rank == 3:
-        shape, sizes, strides = ((array[0], 1, *array[1:]) for array in (shape, sizes, strides))
-        source = emit.reshaped(source, shape, kernel.specs[0])
-    window = ExportedWindow((shape[1], shape[2]), (sizes[1], sizes[2]), (strides[1], strides[2]), (1, 1), _pair(pairs))
-    return source, window, shape
-
-
-def _pair(padding: PaddingPairs) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The padding of two dimensions; the first of one dimension has none."""
-    *first, last = padding
-    return (first[0] if first else (0, 0)), last
 
 
 def _temporary(kernel: ExportKernel, emit: LitertEmission, shape: tuple[int, ...]) -> int:

@@ -37,6 +37,7 @@ from zeropoint.export.tosa.moves import (
     taken,
     transposed,
 )
+from zeropoint.export.windows import image_padding, pool_window
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType, dequantize, quantize, stored_array
 from zeropoint.ir.stablehlo import (
@@ -48,13 +49,12 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     PadOp,
     ReduceOp,
-    ReduceWindowOp,
     ReverseOp,
     SelectOp,
     SliceOp,
     TransposeOp,
 )
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics.elementwise import TosaAdd
 from zeropoint.numerics.multiplication import Multiplication
@@ -73,26 +73,16 @@ def pool(name: str) -> TosaConverter:
     """MAX_POOL2D or AVG_POOL2D. The latter divides by the number of elements in a window, without padding."""
 
     def convert(kernel: ExportKernel, emit: TosaEmission) -> None:
-        op = kernel.first(ReduceWindowOp)
-        sizes, rank = array_values(op.window_dimensions), len(kernel.input_shape)
-        dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
-        if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
-            raise ExportError(
-                f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
-                "spatial dimensions before the channels",
-                kernel.region,
-            )
-        image, pairs = emit.source(kernel), padding_values(op.padding, rank)[1:-1]
-        window, strides = list(sizes[1:-1]), list(array_values(op.window_strides, (1,) * rank)[1:-1])
-        if rank == 3:  # the operator takes images, so one dimension becomes an image of height 1
-            image = reshaped(emit.f, image, (image.shape[0], 1, *image.shape[1:]))
-            pairs, window, strides = [(0, 0), *pairs], [1, *window], [1, *strides]
+        image, found = emit.source(kernel), pool_window(kernel)
+        window, strides, pairs = found.kernel, found.strides, found.padding
+        shape = (image.shape[0], *found.size, image.shape[-1])
+        if shape != tuple(image.shape):
+            image = reshaped(emit.f, image, shape)
         element = image.element
         kind = kernel.specs[0]
         averages = name == "avg_pool2d"
-        counted = counted_padding_of(kernel)[1:-1] if averages else ()
+        counted = image_padding(counted_padding_of(kernel)) if averages else ()
         if any(map(any, counted)):
-            counted = ((0, 0), *counted)[-2:]
             fill = np.array(kind.zero_point if isinstance(kind, UniformQuantizedType) else 0).astype(_dtype(element))
             image = padded(emit.f, image, [(0, 0), *counted, (0, 0)], fill)
             pairs = [(low - a, high - b) for (low, high), (a, b) in zip(pairs, counted, strict=True)]
