@@ -16,7 +16,7 @@ from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.export.tosa.runtime import TosaFile, tosa_version
 from zeropoint.ir.tensors import Array
 
-VNNI = ("avx512_vnni", "avx_vnni")
+VNNI = {"avx512vnni", "avxvnni"}
 
 
 class File(Protocol):
@@ -61,10 +61,10 @@ class Runtime:
 
 
 def has_vnni() -> bool:
-    """Whether this processor has VNNI, which sums products of u8 x i8 in 32 bits. Read from /proc/cpuinfo (Linux)."""
-    info = Path("/proc/cpuinfo")
-    flags = info.read_text() if info.is_file() else ""
-    return any(flag in flags for flag in VNNI)
+    """Whether this processor has VNNI, which sums products of u8 x i8 in 32 bits."""
+    from zeropoint.codegen.llvm.machine import architecture, features  # imports LLVM, which is needed only here
+
+    return architecture(platform.machine()) == "x86_64" and not VNNI.isdisjoint(features("x86_64"))
 
 
 def _processor() -> str:

@@ -210,10 +210,10 @@ def host() -> InstructionSet:
     """The best instruction set that this processor has."""
     _initialize()
     family = architecture(platform.machine())
-    return best_of(family, _features(family))
+    return best_of(family, features(family))
 
 
-def _features(family: str) -> set[str]:
+def features(family: str) -> set[str]:
     """The features in `NEEDED` that this processor has, from LLVM, or from Linux on AArch64."""
     if family == "x86_64":
         # LLVM also checks whether the operating system supports AVX, that is, saves its registers on context switches.
