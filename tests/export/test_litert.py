@@ -71,6 +71,34 @@ def test_contractions_that_a_recipe_keeps_float_are_exported() -> None:
     np.testing.assert_allclose(found, zp.load(model)(**samples[0])["y"], rtol=1e-5, atol=1e-5)
 
 
+def test_operations_on_booleans_are_logical_operators() -> None:
+    program = parse_program("""
+    func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %0 = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+      %1 = stablehlo.compare GT, %x, %0 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+      %2 = stablehlo.compare GT, %y, %0 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+      %3 = stablehlo.and %1, %2 : tensor<2x3xi1>
+      %4 = stablehlo.xor %1, %2 : tensor<2x3xi1>
+      %5 = stablehlo.not %4 : tensor<2x3xi1>
+      %6 = stablehlo.or %3, %5 : tensor<2x3xi1>
+      %7 = stablehlo.select %6, %x, %y : tensor<2x3xi1>, tensor<2x3xf32>
+      return %7 : tensor<2x3xf32>
+    }""")
+    x, y = np.random.default_rng(0).normal(0, 1, (2, 2, 3)).astype(np.float32)
+    (found,) = evaluate(litert_model(program), x, y)
+    np.testing.assert_array_equal(found, np.where((x > 0) == (y > 0), x, y))
+
+
+def test_bits_of_integers_are_no_logical_operator() -> None:
+    program = parse_program("""
+    func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
+      %0 = stablehlo.not %x : tensor<2xi32>
+      return %0 : tensor<2xi32>
+    }""")
+    with pytest.raises(ExportError, match=r"found stablehlo.not of integers, expected booleans"):
+        litert_model(program)
+
+
 def test_functions_of_words_give_our_bytes() -> None:
     random = np.random.default_rng(0)
     weights = [

@@ -62,6 +62,13 @@ COMPARISONS: Mapping[ComparisonDirection, tuple[str, str]] = {
     ComparisonDirection.LT: ("LESS", "LessOptions"),
     ComparisonDirection.NE: ("NOT_EQUAL", "NotEqualOptions"),
 }
+LOGICAL: Mapping[type[Operation], tuple[str, OperatorOptions]] = {
+    hlo.AndOp: ("LOGICAL_AND", ("LogicalAndOptions", {})),
+    hlo.NotOp: ("LOGICAL_NOT", ("LogicalNotOptions", {})),
+    hlo.OrOp: ("LOGICAL_OR", ("LogicalOrOptions", {})),
+    hlo.XorOp: ("NOT_EQUAL", ("NotEqualOptions", {})),
+}
+"""The operators on booleans."""
 REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
     hlo.AddOp: ("SUM", 0.0),
     hlo.MaximumOp: ("REDUCE_MAX", -np.inf),
@@ -93,6 +100,13 @@ def binary(op: Operation, emit: LitertEmission) -> None:
     """A binary arithmetic op on two values of the same shape."""
     name, options = BINARY[type(op)]
     _plain(emit, op, name, (options, {}))
+
+
+def logical(op: Operation, emit: LitertEmission) -> None:
+    """An op on booleans. LiteRT has none on the bits of integers."""
+    if str(element_of(op.results[0])) != "i1":
+        raise ExportError(f"found {op.name} of integers, expected booleans", op)
+    _plain(emit, op, *LOGICAL[type(op)])
 
 
 def compare(op: hlo.CompareOp, emit: LitertEmission) -> None:
@@ -265,6 +279,7 @@ def iota(op: hlo.IotaOp, emit: LitertEmission) -> None:
 OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(LOGICAL, logical),
     hlo.BroadcastInDimOp: broadcast,
     hlo.ClampOp: clamp,
     hlo.CompareOp: compare,
