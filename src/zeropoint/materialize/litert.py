@@ -47,7 +47,7 @@ from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
 from zeropoint.materialize.elementwise import binary, encased
 from zeropoint.materialize.kernel import MaterializedKernel
-from zeropoint.materialize.litert_softmax import softmax
+from zeropoint.materialize.litert_softmax import log_softmax, softmax
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
     centred,
@@ -254,6 +254,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "hard_swish": function,
     "leaky_relu": function,
     "log": function,
+    "log_softmax": log_softmax,
     "logistic": function,
     "mean": mean,
     "rsqrt": function,

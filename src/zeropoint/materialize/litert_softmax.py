@@ -19,6 +19,8 @@ Further clamps change no value. They give range analysis the bounds that follow 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from xdsl.dialects.builtin import i16, i32, i64
 from xdsl.ir import SSAValue
@@ -30,6 +32,8 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.materialize.litert_byte_softmax import MOST_TERMS as MOST_BYTES
+from zeropoint.materialize.litert_byte_softmax import byte_log_softmax, byte_softmax
 from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.arrays import IntArray
@@ -43,26 +47,54 @@ MOST_TERMS = 1 << 15
 
 
 def softmax(kernel: MaterializedKernel) -> SSAValue:
-    """Softmax of 16-bit scores over one dimension. Other forms follow StableHLO."""
-    op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
-    axes, given = array_values(op.dimensions), element_of(kernel.values[kernel.arguments[0]])
-    shape = shape_of(op.inputs[0])
-    if (
-        len(kernel.arguments) != 1
-        or op.inputs[0] is not kernel.arguments[0]
-        or not isinstance(given, UniformQuantizedType)
-        or not is_plain(kernel)
-        or (given.storage.type.width, given.zero_point) != (16, 0)
-        or (kernel.output_type.storage.type.width, kernel.output_type.zero_point) != (16, 0)
-        or kernel.output_type.scale != 1 / ONE
-        or len(axes) != 1
-        or shape[axes[0]] > MOST_TERMS
-    ):
+    """Softmax of 8- or 16-bit scores over one dimension. Other forms follow StableHLO."""
+    found = _Rows.of(kernel)
+    if found is None:
         return encased(kernel)
-    run, (axis,) = Words(kernel), axes
-    scores = run.stored(kernel.arguments[0])
+    run = Words(kernel)
+    if found.form == (8, 8, 1 / 256, -128) and found.length <= MOST_BYTES:
+        return byte_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
+    if found.form == (16, 16, 1 / ONE, 0) and found.given.zero_point == 0 and found.length <= MOST_TERMS:
+        return _word_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
+    return encased(kernel)
+
+
+def log_softmax(kernel: MaterializedKernel) -> SSAValue:
+    """Log_softmax of 8-bit scores over one dimension. Other forms follow StableHLO."""
+    found = _Rows.of(kernel)
+    if found is None or found.form != (8, 8, 1 / 16, 127) or found.length > MOST_BYTES:
+        return encased(kernel)
+    run = Words(kernel)
+    return byte_log_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A kernel on rows of quantized scores: their type, dimension and length, and the form of the kernel."""
+
+    given: UniformQuantizedType
+    axis: int
+    length: int
+    form: tuple[int, int, float, int]
+    """The widths of scores and results, and the scale and zero point of the results."""
+
+    @staticmethod
+    def of(kernel: MaterializedKernel) -> _Rows | None:
+        """The rows of a kernel that has no other argument and only reduces these scores; None for others."""
+        op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
+        axes, given = array_values(op.dimensions), element_of(kernel.values[kernel.arguments[0]])
+        plain = len(kernel.arguments) == 1 and op.inputs[0] is kernel.arguments[0] and is_plain(kernel)
+        if not plain or not isinstance(given, UniformQuantizedType) or len(axes) != 1:
+            return None
+        wanted = kernel.output_type
+        form = given.storage.type.width, wanted.storage.type.width, wanted.scale, wanted.zero_point
+        return _Rows(given, axes[0], shape_of(op.inputs[0])[axes[0]], form)
+
+
+def _word_softmax(run: Words, scores: SSAValue, axis: int, scale: float) -> SSAValue:
+    """The results from 16-bit scores as i32, for rows of at most `MOST_TERMS` elements."""
     greatest = run.along(run.reduced(hlo.MaximumOp, scores, axis), scores, axis)
-    distance = _distances(run, run.minimum(run.subtract(scores, greatest), 0), given.scale)
+    distance = _distances(run, run.minimum(run.subtract(scores, greatest), 0), scale)
     exponentials = run.converted(_interpolated(run, distance, EXPONENTIALS), i32)
     # The clamp states that the sum is at least the exponential of the greatest score, the last entry.
     total = run.maximum(run.reduced(hlo.AddOp, exponentials, axis), int(EXPONENTIALS[-1]))

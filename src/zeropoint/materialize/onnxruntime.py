@@ -30,12 +30,12 @@ from zeropoint.ir.named_functions import hard_sigmoid_line
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import binary_body
-from zeropoint.ir.stablehlo.dimensions import GatherDimensions
-from zeropoint.ir.tensors import element_of, shape_of, with_element, with_shape
+from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize import elementwise, movement, reduction
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import counts_of, division_of, repeated
+from zeropoint.materialize.tabulated_rows import TabulatedRows
 from zeropoint.numerics.onnxruntime import (
     line_operands,
     mean_factor,
@@ -48,7 +48,6 @@ from zeropoint.numerics.rounding import INT32_MAX
 
 REASON = "onnxruntime's kernel computes in floats"
 WORD = Storage.of("i32")
-TABLE_ENTRIES = 256
 
 
 def _is_one_number(kernel: MaterializedKernel, value: SSAValue, other: SSAValue) -> bool:
@@ -164,43 +163,15 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 
     On x64, onnxruntime rewrites i8 to u8 with zero points 128 greater, so both have the kernel of u8.
     """
-    op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
-    axes, given, wanted = array_values(op.dimensions), kernel.type_of(kernel.arguments[0]), kernel.output_type
-    shape = shape_of(op.inputs[0])
-    same = given.storage.type.signed == wanted.storage.type.signed
-    if len(axes) != 1 or not is_of_bytes(kernel) or not same or shape != shape_of(kernel.region.outputs[0]):
+    run = FloatArithmetic(kernel, REASON)
+    given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
+    rows = TabulatedRows.of(run) if given.storage.type.signed == wanted.storage.type.signed else None
+    if rows is None:
         return elementwise.encased(kernel)
-    run, (axis,) = FloatArithmetic(kernel, REASON), axes
-    integers = run.centred(kernel.values[kernel.arguments[0]], given)
-    greatest = _along(run, integers, axis, hlo.MaximumOp, -INT32_MAX)
-    indices = run.plus(run.made(hlo.SubtractOp(integers, greatest)), TABLE_ENTRIES - 1)
-    table = kernel.constant(softmax_table(given.scale, shape[axis]))
-    dimensions = GatherDimensions(collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=len(shape))
-    exponentials = run.made(hlo.GatherOp(table, indices, dimensions, [1]))
-    total = _along(run, exponentials, axis, hlo.AddOp, 0)
+    exponentials = rows.exponentials(rows.greatest(), softmax_table(given.scale, rows.length))
+    total = rows.along(rows.sums(exponentials))
     scaled = run.times(run.to(exponentials, f64), float(softmax_factor(wanted.scale)))
     return run.rounded(run.made(hlo.DivideOp(scaled, run.to(total, f64))))
-
-
-def _along(
-    run: FloatArithmetic, value: SSAValue, axis: int, op: type[hlo.AddOp] | type[hlo.MaximumOp], initial: int
-) -> SSAValue:
-    """The elements along a dimension combined from first to last, broadcast back to the shape."""
-    shape, kind = shape_of(value), element_of(value)
-    window = [size if i == axis else 1 for i, size in enumerate(shape)]
-    result = with_shape(value, [1 if i == axis else size for i, size in enumerate(shape)])
-    start = run.kernel.constant(np.array(initial, np.int32 if kind == i32 else np.float32))
-    found = run.made(hlo.ReduceWindowOp([value], [start], [result], window, binary_body(op, kind)))
-    return run.made(hlo.BroadcastInDimOp(_squeezed(run, found, axis), value.type, _others(len(shape), axis)))
-
-
-def _squeezed(run: FloatArithmetic, value: SSAValue, axis: int) -> SSAValue:
-    kept = [size for i, size in enumerate(shape_of(value)) if i != axis]
-    return run.made(hlo.ReshapeOp(value, with_shape(value, kept)))
-
-
-def _others(rank: int, axis: int) -> list[int]:
-    return [i for i in range(rank) if i != axis]
 
 
 def rescale(kernel: MaterializedKernel) -> SSAValue:

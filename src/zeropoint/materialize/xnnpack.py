@@ -21,7 +21,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
-from zeropoint.materialize import elementwise, litert
+from zeropoint.materialize import elementwise, litert, litert_float_softmax
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
@@ -56,10 +56,11 @@ WIDE = 16
 
 
 def is_delegated(region: QuantizeRegionOp) -> bool:
-    """Whether XNNPACK executes the kernel of a region."""
+    """Whether XNNPACK executes the kernel of a region, or LiteRT in floats."""
+    own = region.logical_kernel.data in DELEGATED | litert_float_softmax.KERNELS.keys()
     specs = [spec for spec in (*region.input_specs, *region.output_specs) if isinstance(spec, UniformQuantizedType)]
     wide = any(spec.storage.type.width == WIDE for spec in specs)
-    return not wide and (region.logical_kernel.data in DELEGATED or _multiplies_by_symmetric(region))
+    return not wide and (own or _multiplies_by_symmetric(region))
 
 
 def _multiplies_by_symmetric(region: QuantizeRegionOp) -> bool:
@@ -128,6 +129,7 @@ def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
 
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
+    **litert_float_softmax.KERNELS,
     "leaky_relu": leaky_relu,
     "mean": mean,
     "rescale": rescale,

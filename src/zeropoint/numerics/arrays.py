@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+F32Array = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 Block = tuple[slice | EllipsisType, ...]

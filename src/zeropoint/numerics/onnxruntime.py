@@ -17,12 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from zeropoint.numerics.arrays import F32Array
 from zeropoint.numerics.ranges import AffineParameters
 
 F32 = np.float32
-F32Array = npt.NDArray[np.float32]
 RESERVED = 5.0
 """The logarithm of the headroom that softmax leaves above its largest possible sum."""
 
