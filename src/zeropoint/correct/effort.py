@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from threadpoolctl import threadpool_limits
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
@@ -201,8 +202,10 @@ def correct(
     platform = replace(platform, means=judge.means if judge.program is program else None, uncorrected=judged.run)
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
     before = judged.noise()
-    best, attempts = trial.best(names, before)
-    made, again = trial.refitted(best) if refit else (best.program, 0)
+    # The threads of NumPy's matrix library change the last digits of its sums, and poll for longer than they compute.
+    with threadpool_limits(1, user_api="blas"):
+        best, attempts = trial.best(names, before)
+        made, again = trial.refitted(best) if refit else (best.program, 0)
     first, last = (trial.figures(noise) for noise in (before, best.noise))
     count = len(parts.fitted) if parts.apart else 0
     figures = (first, last, tuple(attempts), best.method, equalized, count, judge.counts, again, best.refined)

@@ -21,9 +21,6 @@ POSITIONS = 16384
 """The number of output positions sampled per kernel, over all samples."""
 BLOCK = 1 << 20
 """About as many elements of columns are multiplied at a time."""
-ALONE = 1 << 18
-"""Products in a matrix product that NumPy's library computes by one thread. The threads of a greater one wait for the
-next one by polling, for longer than they compute."""
 EXACT = 1 << 24
 """Integers of a smaller magnitude, and their sums, are exact in f32."""
 ELEMENTS = 1 << 24
@@ -158,21 +155,11 @@ def _sums_of_one(weight: Array, rows: Array, point: int) -> Array:
 
 
 def _exact_products(weight: Array, rows: Array, point: int) -> Array:
-    """Weights (groups, outputs, terms) times rows (positions, terms, groups) of integers less `point`, part by part:
+    """Weights (groups, outputs, terms) times rows (positions, terms, groups) of integers less `point`:
     (groups, outputs, positions)."""
     real = rows.astype(weight.dtype)
     real -= weight.dtype.type(point)
-    columns = real.transpose(2, 1, 0)
-    (groups, outputs, terms), count = weight.shape, columns.shape[2]
-    made = np.empty((groups, outputs, count), weight.dtype)
-    most = max(ALONE // max(terms, 1), 1)
-    wide = min(outputs, max(most // 8, 1))
-    size = max(most // max(wide, 1), 1)
-    for start in range(0, outputs, wide):
-        for first in range(0, count, size):
-            part = np.s_[:, start : start + wide], np.s_[:, :, first : first + size]
-            np.matmul(weight[part[0]], columns[part[1]], out=made[:, start : start + wide, first : first + size])
-    return made
+    return np.matmul(weight, real.transpose(2, 1, 0))
 
 
 def _blocks(chosen: Chosen, most: int) -> Iterator[list[tuple[int, Array]]]:
