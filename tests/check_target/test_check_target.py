@@ -21,6 +21,7 @@ from zeropoint.targets import target
     [
         ("onnxruntime", "onnxruntime", "add"),
         ("litert", "ai_edge_litert", "max_pool"),
+        ("litert", "ai_edge_litert", "fully_connected"),
         ("litert", "ai_edge_litert", "divide"),
         ("litert", "ai_edge_litert", "softmax"),
         ("litert", "ai_edge_litert", "arg_max"),

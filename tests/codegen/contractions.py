@@ -47,7 +47,17 @@ WEIGHTS = 1 << 18
 """Of a dense convolution at most: what of channels and kernel is more gives way."""
 PRODUCTS = 1 << 23
 """Of a program at most: so much the interpreter does in some hundredths of a second."""
-BEHAVIOURS = ("fixed16", "fixed16", "fixed16", "fixed32", "fixed32-double", "tosa-double", "float32-rne", "pot")
+BEHAVIOURS = (
+    "fixed16",
+    "fixed16",
+    "fixed16",
+    "fixed32",
+    "fixed32-double",
+    "tosa-double",
+    "float32-rne",
+    "float64-away",
+    "pot",
+)
 
 
 class Builder:

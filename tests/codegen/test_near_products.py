@@ -1,4 +1,7 @@
-"""float32-rne in the epilogue of contractions: products within 2^22 are rounded by a sum, others by a conversion."""
+"""The epilogues of contractions that multiply in floats: float32-rne and float64-away.
+
+Under float32-rne, products within 2^22 are rounded by a sum, others by a conversion.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,16 @@ from zeropoint.ir.tensors import with_element, with_shape
 EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
 
 
-def _products(terms: int, power: float, zero: int, bounds: tuple[int, int], bits: int) -> Program:
+def _products(
+    terms: int, power: float, zero: int, bounds: tuple[int, int], bits: int, behaviour: str = "float32-rne"
+) -> Program:
     """Every i16 times weights of 127, -127, 1 and -1, and a multiplier 2^power."""
     net = Builder([(len(EVERY), terms)], 0, i16)
     stored = net.constant(np.tile(np.array([127, -127, 1, -1], np.int8), (terms, 1)))
     right = net.insert(ConvertOp(stored, with_element(stored, i16)))
     kind = with_element(with_shape(net.values[0], (len(EVERY), 4)), i32)
     sums = net.insert(DotGeneralOp(net.values[0], right, kind, DotDimensions((), (), (1,), (0,))))
-    return net.finish(
-        net.requantized(sums, Output("float32-rne", False, (power, power), zero, bounds, 0, bits=bits), 1)
-    )
+    return net.finish(net.requantized(sums, Output(behaviour, False, (power, power), zero, bounds, 0, bits=bits), 1))
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
@@ -52,3 +55,16 @@ def test_products_of_accumulators_and_floats_are_rounded_to_even(
     assert isinstance(kernel.arithmetic, Integers)
     assert kernel.arithmetic.epilogue.near == near
     assert_native_is_exact(program, [{"x0": np.repeat(EVERY[:, None], terms, axis=1)}], isa)
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("power", "zero", "bounds", "bits"),
+    [(-1.0, 0, (-128, 127), 8), (-13.3, 5, (-100, 100), 8), (40.0, 5, (-128, 127), 8), (-3.0, -7, (-32768, 32767), 16)],
+)
+def test_products_of_accumulators_and_doubles_are_rounded_away_from_zero(
+    isa: InstructionSet, power: float, zero: int, bounds: tuple[int, int], bits: int
+) -> None:
+    program = _products(1, power, zero, bounds, bits, "float64-away")
+    assert any(isinstance(step.kernel, Contraction) for step in steps_of(program, isa).steps)
+    assert_native_is_exact(program, [{"x0": EVERY[:, None]}], isa)

@@ -486,6 +486,19 @@ def test_a_float_op_that_litert_lacks_is_named() -> None:
         litert_model(program)
 
 
+def test_a_convolution_with_computed_weights_is_refused_with_the_format_that_has_it() -> None:
+    program = parse_program("""func.func @main(
+      %x: tensor<1x5x5x2xf32>, %w: tensor<3x3x2x4xf32>) -> tensor<1x3x3x4xf32> {
+      %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {}
+        {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+        : (tensor<1x5x5x2xf32>, tensor<3x3x2x4xf32>) -> tensor<1x3x3x4xf32>
+      return %0 : tensor<1x3x3x4xf32>
+    }""")
+    expected = "found computed weights of a convolution, expected constant ones for LiteRT; use --target onnxruntime -o"
+    with pytest.raises(ExportError, match=expected):
+        litert_model(program)
+
+
 def test_compare_runs_an_exported_file_in_its_runtime(digits: Quantization, tmp_path: Path) -> None:
     path = tmp_path / "digits.tflite"
     export_program(digits.propagated, path)

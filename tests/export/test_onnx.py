@@ -373,6 +373,34 @@ def test_functions_of_one_float(op: str) -> None:
     np.testing.assert_allclose(found, Interpreter(program)({"x": x})["y"], rtol=1e-5)
 
 
+COMPUTED_WEIGHTS = """func.func @main(%x: tensor<2x7x6x4xf32> {zeropoint.name = "x"},
+    %w: tensor<3x2x2x8xf32> {zeropoint.name = "w"}) -> (tensor<2x4x5x8xf32> {zeropoint.name = "y"}) {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {stride = [2, 1], pad = [[1, 1], [0, 1]], rhs_dilate = [1, 2]}
+    {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+    : (tensor<2x7x6x4xf32>, tensor<3x2x2x8xf32>) -> tensor<2x4x5x8xf32>
+  return %0 : tensor<2x4x5x8xf32>
+}"""
+
+
+def test_a_convolution_with_computed_weights_is_a_conv_of_floats() -> None:
+    program, random = parse_program(COMPUTED_WEIGHTS), np.random.default_rng(0)
+    inputs = {
+        "x": random.normal(0, 1, (2, 7, 6, 4)).astype(np.float32),
+        "w": random.normal(0, 1, (3, 2, 2, 8)).astype(np.float32),
+    }
+    found = optimized(checked(program)).run(inputs)[0]
+    np.testing.assert_allclose(found, Interpreter(program)(inputs)["y"], rtol=1e-4, atol=1e-6)
+
+
+def test_computed_weights_that_conv_cannot_express_are_refused() -> None:
+    program = parse_program(
+        COMPUTED_WEIGHTS.replace("rhs_dilate = [1, 2]", "rhs_dilate = [1, 2], reverse = [true, true]")
+    )
+    with pytest.raises(ExportError, match=r"found computed weights of a convolution with .* a reversed window"):
+        onnx_model(program)
+
+
 def test_a_float_op_that_onnx_lacks_is_named() -> None:
     program = parse_program(FLOATS.replace("exponential", "cbrt"))
     with pytest.raises(ExportError, match=r"found stablehlo\.cbrt, expected an op that ONNX has in float"):

@@ -46,7 +46,7 @@ def test_requantize_computes_as_its_behaviour_does(behaviour: RequantizeBehaviou
     rng = np.random.default_rng(1)
     acc = rng.integers(-200000, 200000, (3, 5, 4)).astype(np.int32)
     m = Multiplier.of(rng.uniform(1e-4, 5e-3, channels), behaviour, 8)
-    element = {"float32-rne": f32, "exact": f64}.get(behaviour.value, i32)
+    element = {"float32-rne": f32, "float64-away": f64, "exact": f64}.get(behaviour.value, i32)
     axis = 1 if channels > 1 else None
     expected = requantize(acc, m if channels > 1 else Multiplier.of(m.real[0], behaviour, 8), -7, -128, 100, axis=axis)
     np.testing.assert_array_equal(_requantize(acc, m, axis, element), expected)

@@ -167,8 +167,8 @@ REFUSED = {
     "zero_point must be in -128..127 (i8), but got 128": requantize(
         numbers="zero_point = 128 : i64, storage_min = 0 : i64, storage_max = 4 : i64"
     ),
-    "behaviour must be one of fixed16, fixed32, fixed32-double, tosa-double, float32-rne, exact, pot, but got "
-    "'nearest'": requantize(behaviour="nearest"),
+    "behaviour must be one of fixed16, fixed32, fixed32-double, tosa-double, float32-rne, float64-away, exact, pot, "
+    "but got 'nearest'": requantize(behaviour="nearest"),
     "behaviour 'fixed16' has results of i8, but got 'tensor<2x3xi16>'": requantize(
         behaviour="fixed16", result="2x3xi16"
     ),

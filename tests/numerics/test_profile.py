@@ -16,6 +16,7 @@ def test_the_named_profiles():
         "fixed16": ("rne-after-zero-point", "fixed16", "fixed32", "common-scale-16"),
         "fixed32": ("rne-after-zero-point", "fixed32", "fixed32", "common-scale"),
         "fixed32-double": ("half-away-before-zero-point", "fixed32-double", "fixed32-double", "litert"),
+        "float64-away": ("half-away-before-zero-point", "float64-away", "float64-away", "litert"),
         "xnnpack": ("rne-reciprocal", "float32-rne", "fixed32-double", "xnnpack"),
         "tosa-double": ("rne-reciprocal", "tosa-double", "tosa-double", "tosa"),
         "stablehlo": ("rne-nan-is-stored-zero", "float32-rne", "float32-rne", "float32"),

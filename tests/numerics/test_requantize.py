@@ -35,6 +35,8 @@ def reference(acc: int, m: Multiplier, zero_point: int) -> int:
         return rational.half_away(Fraction(acc) / Fraction(2) ** shift) + zero_point
     if behaviour is R.EXACT:
         return rational.half_even(Fraction(acc) * Fraction(mantissa)) + zero_point
+    if behaviour is R.FLOAT64_AWAY:
+        return rational.half_away(Fraction(float(acc) * mantissa)) + zero_point
     with np.errstate(over="ignore"):
         product = float(np.float32(acc) * np.float32(mantissa))
     return (10**12 if product > 0 else -(10**12)) if np.isinf(product) else rational.half_even(Fraction(product))
@@ -51,6 +53,20 @@ def test_each_behaviour_equals_its_formula_on_unbounded_integers(behaviour, accs
     offset = zero_point if behaviour is R.FLOAT32_RNE else 0
     expected = [rational.clamp(reference(acc, multiplier, zero_point) + offset, low, high) for acc in accs]
     assert found.tolist() == expected
+
+
+@given(halves=st.lists(st.integers(-300, 300), min_size=1, max_size=8), n=st.integers(1, 20))
+def test_float64_away_rounds_the_middle_of_two_integers_away_from_zero(halves, n):
+    accs = [half << (n - 1) for half in halves]
+    found = requantize(np.array(accs, dtype=np.int32), Multiplier.of(2.0**-n, R.FLOAT64_AWAY, 8), 0, -128, 127)
+    away = [(abs(half) + 1) // 2 * (1 if half >= 0 else -1) for half in halves]
+    assert found.tolist() == [rational.clamp(y, -128, 127) for y in away]
+
+
+def test_float64_away_saturates_products_beyond_any_integer():
+    multiplier = Multiplier.of(1e308, R.FLOAT64_AWAY, 8)
+    found = requantize(np.array([-(2**31), -1, 0, 1, 2**31 - 1], np.int32), multiplier, 5, -128, 127)
+    assert found.tolist() == [-128, -128, 5, 127, 127]
 
 
 @given(accs=accumulators, n=st.integers(-35, 70), zero_point=st.integers(-128, 127))
@@ -360,6 +376,7 @@ def test_ties_tell_the_behaviours_apart():
         "fixed32-double": up,  # SRDHM rounds up; nothing is left for the second rounding
         "tosa-double": up,
         "float32-rne": [-2, 0, 0, 2],
+        "float64-away": away,
         "exact": [-2, 0, 0, 2],
         "pot": away,
     }

@@ -129,7 +129,16 @@ def expected(case: Case) -> list[str]:
 
 
 def _expected_of_floats(case: Case) -> list[str]:
-    """x * Q / 2^k, ties to even; for `float32-rne`, x and the product are first rounded to 24 bits."""
+    """x * Q / 2^k, ties to even; for `float32-rne`, x and the product are first rounded to 24 bits.
+
+    `float64-away` is what C computes in f64.
+    """
+    if case.multiplier.behaviour.value == "float64-away":
+        factor = float(case.multiplier.multiplier.reshape(-1)[0]).hex()
+        return [
+            f"double r = __builtin_round((double)x * {factor}) + {case.zero_point};",
+            f"y = (int32_t)(r < {case.low} ? {case.low} : r > {case.high} ? {case.high} : r);",
+        ]
     single = case.multiplier.behaviour.value == "float32-rne"
     bits = 24 if single else 53
     fraction, exponent = np.frexp(float(case.multiplier.multiplier.reshape(-1)[0]))
@@ -160,11 +169,19 @@ BINARY = {
     "arith.ori": "{0} | {1}", "arith.shli": "{0} << {1}", "arith.shrsi": "{0} >> {1}", "arith.mulf": "{0} * {1}",
     "arith.maxsi": "{0} > {1} ? {0} : {1}", "arith.minsi": "{0} < {1} ? {0} : {1}",
     "arith.maximumf": "{0} > {1} ? {0} : {1}", "arith.minimumf": "{0} < {1} ? {0} : {1}",
-    "arith.select": "{0} ? {1} : {2}", "math.roundeven": "__builtin_rintf({0})",
+    "arith.select": "{0} ? {1} : {2}", "math.roundeven": "__builtin_rintf({0})", "math.round": "__builtin_round({0})",
     "arith.extsi": "{0}", "arith.trunci": "{0}", "arith.sitofp": "{0}", "arith.fptosi": "{0}",
 }  # fmt: skip
 RELATIONS = {0: "==", 4: ">", 5: ">="}
-KINDS = {"i1": "int", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "f32": "float"}
+KINDS = {
+    "i1": "int",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "f32": "float",
+    "f64": "double",
+}
 
 
 def emitted(case: Case) -> list[str]:
@@ -185,7 +202,9 @@ def _statement(op: Operation, names: dict[SSAValue, str]) -> str:
     made: Any = op
     if op.name == "arith.constant":
         number = made.value.value.data
-        return f"{float(np.float32(number)).hex()}f" if isinstance(number, float) else f"{number}LL"
+        if not isinstance(number, float):
+            return f"{number}LL"
+        return float(number).hex() if str(made.result.type) == "f64" else f"{float(np.float32(number)).hex()}f"
     if op.name == "arith.cmpi":
         return f"{given[0]} {RELATIONS[int(made.predicate.value.data)]} {given[1]}"
     return BINARY[op.name].format(*given)

@@ -157,7 +157,7 @@ def proofs(every: int, seconds: float) -> Iterator[Row]:
 
 def case_of_constants(behaviour: str, multiplier: float, shift: int | None, width: int) -> Case:
     """A case with one multiplier, for as many accumulators as `exhaustive` takes at once."""
-    dtype = {"float32-rne": np.float32, "exact": np.float64}.get(behaviour, np.int64)
+    dtype = {"float32-rne": np.float32, "float64-away": np.float64, "exact": np.float64}.get(behaviour, np.int64)
     shifts = None if shift is None else np.array([shift])
     made = Multiplier(RequantizeBehaviour(behaviour), np.array([multiplier], dtype), shifts)
     return Case(made, 32, width, -3, -(1 << (width - 1)), (1 << (width - 1)) - 1, exhaustive.CHUNK // 2)
@@ -169,6 +169,8 @@ EXHAUSTED: tuple[tuple[str, float, int | None, int], ...] = (
     ("float32-rne", 0.7, None, 8),
     ("float32-rne", 0.7, None, 16),
     ("float32-rne", 1.7, None, 32),
+    ("float64-away", 0.00317, None, 8),
+    ("float64-away", 2.0**-9, None, 16),
     ("exact", 0.00317, None, 8),
     ("exact", 2.0**-9, None, 16),
     ("fixed16", 24013, 9, 8),

@@ -22,10 +22,13 @@ def test_all_pairs_of_a_weighted_sum_are_exact() -> None:
 
 
 def in_python(case: Case, x: int) -> int:
-    """The stored integer of an accumulator in Python's integers; for `float32-rne`, in NumPy's floats of 32 bits."""
+    """The stored integer of an accumulator in Python's integers, or in floats where the behaviour has floats."""
     multiplier = case.multiplier
     if multiplier.behaviour is RequantizeBehaviour.FLOAT32_RNE:
         rounded = int(np.rint(np.float32(x) * multiplier.multiplier[0]))
+    elif multiplier.behaviour is RequantizeBehaviour.FLOAT64_AWAY:
+        product = Fraction(float(x) * float(multiplier.multiplier[0]))
+        rounded = (1 if product >= 0 else -1) * int(abs(product) + Fraction(1, 2))
     elif multiplier.behaviour is RequantizeBehaviour.EXACT:
         rounded = round(Fraction(x) * Fraction(float(multiplier.multiplier[0])))
     else:

@@ -14,7 +14,10 @@ ROWS = (90, 7)
 NO_ROI, TWICE = np.zeros(0, np.float32), np.array([1, 1, 2, 2], np.float32)
 
 CASES: Mapping[str, tuple[Case, ...]] = {
-    "convolution": (Case("Conv", (IMAGE,), "QLinearConv", weight=(5, 3, 3, 3), bias=True, scale=0.06),),
+    "convolution": (
+        Case("Conv", (IMAGE,), "QLinearConv", weight=(5, 3, 3, 3), bias=True, scale=0.06),
+        Case("Conv", (IMAGE,), "QLinearConv", weight=(20, 3, 3, 3), bias=True, scale=0.06, halves=True),
+    ),
     "depthwise_convolution": (
         Case("Conv", (IMAGE,), "QLinearConv", weight=(3, 1, 3, 3), bias=True, attributes={"group": 3}, scale=0.04),
     ),
@@ -25,6 +28,7 @@ CASES: Mapping[str, tuple[Case, ...]] = {
         Case("Gemm", ((70, 9),), "QGemm", weight=(9, 6), channels=1, bias=True, scale=0.04),
         Case("Gemm", ((70, 9),), "QGemm", weight=(6, 9), bias=True, attributes={"transB": 1}, scale=0.04),
         Case("MatMul", ((70, 9),), "QLinearMatMul", weight=(9, 6), channels=1, scale=0.04),
+        Case("Gemm", ((700, 9),), "QGemm", weight=(9, 6), channels=1, bias=True, scale=0.04, halves=True),
     ),
     "batch_matmul": (Case("MatMul", ((3, 8, 9), (3, 9, 10)), "QLinearMatMul"),),
     "multiply": (Case("Mul", (IMAGE, IMAGE), "QLinearMul"),),

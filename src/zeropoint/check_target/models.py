@@ -33,7 +33,8 @@ class Case:
     after the inputs. `weight` is the shape of the weight, and `channels` its dimension of output channels. `others` are
     constant operands that are not quantized, after all others. `scale` is the approximate scale of the result, if the
     row does not fix it. With `loaded` false, our importer expresses the op by other kernels. With `nonzero`, no element
-    of the last input is real 0; with `positive`, all elements of the inputs are greater than 0.
+    of the last input is real 0; with `positive`, all elements of the inputs are greater than 0. With `halves`, scales
+    are powers of two, so that many results are in the middle of two integers.
     """
 
     op: str
@@ -52,6 +53,7 @@ class Case:
     nonzero: bool = False
     positive: bool = False
     exported: bool = False
+    halves: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,10 +150,13 @@ def generator(row: KernelRow) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(row_id(row).encode()))
 
 
-def short(random: np.random.Generator, about: float, size: int | None = None) -> Any:
-    """Random scales of 8 significant bits in [p, 2p), where p is the power of two below `about`; one without `size`."""
+def short(random: np.random.Generator, about: float, size: int | None = None, halves: bool = False) -> Any:
+    """Random scales of 8 significant bits in [p, 2p), where p is the power of two below `about`; one without `size`.
+
+    With `halves`, all are p.
+    """
     unit = 2.0 ** np.floor(np.log2(about) - 7)
-    return random.integers(128, 256, size) * unit
+    return random.integers(128, 129 if halves else 256, size) * unit
 
 
 @dataclass(frozen=True)
@@ -219,7 +224,7 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         zero = row.input_rule(index).zero_point
         if zero is None:
             zero = between(random, storage.minimum, top, -1 if case.positive else end)
-        port = ModelPort(storage, float(short(random, 0.05)) * step(storage), zero, shape)
+        port = ModelPort(storage, float(short(random, 0.05, None, case.halves)) * step(storage), zero, shape)
         first = first or port
         operands.append(replace(first, shape=shape) if same else port)
         stored[index] = random.integers(zero + 1 if case.positive else storage.minimum, top + 1, shape)
@@ -238,7 +243,7 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
     if row.output.role is Role.OTHER:
         return Built(case, tuple(operands), (), stored)
     storage = storages[-1]
-    scale = float(short(random, case.scale)) * step(storage) * 8.0**end
+    scale = float(short(random, case.scale, None, case.halves)) * step(storage) * 8.0**end
     free = ModelPort(storage, scale, between(random, storage.minimum, storage.maximum, end))
     if isinstance(row.relation, FixedScale):
         free = ModelPort(storage, row.relation.scale, row.relation.zero_point)
@@ -280,7 +285,7 @@ def contraction_constants(
         value = value.clip(storages[1].minimum - zero, storages[1].maximum - zero)
         value.reshape(-1)[0] = storages[1].minimum - zero
     axis = case.channels if per_channel else None
-    scale = short(random, 0.005, count if per_channel else None)
+    scale = short(random, 0.005, count if per_channel else None, case.halves)
     yield ModelPort(storages[1], scale, zero, value=value + zero, axis=axis)
     if case.bias:
         bias, axis = random.integers(-255, 256, count) * 16, 0 if per_channel else None

@@ -41,7 +41,7 @@ from zeropoint.ir.annotations import ORDER
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
-from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, TransposeOp
+from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
@@ -112,19 +112,28 @@ class _Pass:
         return self.back[value]
 
     def order(self, ops: Sequence[Operation], inputs: Sequence[SSAValue]) -> DimensionOrder | None:
-        """The new order for a kernel of these ops, from its window op, else from an input; None keeps the old order."""
+        """The new order for a kernel of these ops, from its window op, else from an input; None keeps the old order.
+
+        Inputs of the program are taken in the order that windows want later, because that moves the transpose to the
+        edge.
+        """
         for op in ops:
             if isinstance(op, SPATIAL):
                 wanted = window_order(op)
                 return None if is_identity(wanted) else wanted
-        return next((self.natural[value].order for value in inputs if value in self.natural), None)
+        found = next((self.natural[value].order for value in inputs if value in self.natural), None)
+        if found is not None:
+            return found
+        return next(
+            (self.wanted[value] for value in inputs if isinstance(value, BlockArgument) and value in self.wanted), None
+        )
 
     def orders(
         self, order: DimensionOrder, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> list[DimensionOrder | None]:
         """The new order of every input; None for weights, biases and inputs of rank below 3."""
         # Weights keep their layout here, because each exporter transposes them to that of its operator.
-        weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp)}
+        weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp | DotGeneralOp)}
         found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
             rank = len(shape_of(value))
@@ -151,7 +160,8 @@ class _Pass:
             value if role is None else self.forward(value, role, spec, region)
             for value, role, spec in zip(region.inputs, roles, region.input_specs.data, strict=True)
         ]
-        if isinstance(result.value, BlockArgument):
+        # A rescale has no ops: its result is its operand in another type.
+        if isinstance(result.value, BlockArgument) and ops:
             # The region only transposes into the new order, which its operand already has, so no kernel remains.
             if region.input_specs.data[result.value.index] == region.output_specs.data[0]:
                 self.results(region, inputs[result.value.index], result.order, region.output_specs.data[0])

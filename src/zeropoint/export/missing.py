@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.stablehlo import ConvolutionOp
 
 TABLES: Mapping[str, tuple[str, str]] = {
     "ONNX": ("zeropoint.export.onnx.floats", "--target onnxruntime -o model.onnx"),
@@ -26,9 +27,11 @@ def missing_in_float(op: Operation, format_name: str) -> ExportError:
     why = f" (it stays float: {reason.data})" if isinstance(reason, StringAttr) else ""
     others = [options for name, (module, options) in TABLES.items() if name != format_name and _has(module, op)]
     use = f"use {' or '.join(others)}, " if others else ""
+    found = f"found {op.name}, expected an op that {format_name} has in float"
+    if isinstance(op, ConvolutionOp):
+        found = f"found computed weights of a convolution, expected constant ones for {format_name}"
     return ExportError(
-        f"found {op.name}, expected an op that {format_name} has in float{why}; {use}replace it in the model, or run "
-        "the model with --target cpu",
+        f"{found}{why}; {use}replace it in the model, or run the model with --target cpu",
         op,
     )
 

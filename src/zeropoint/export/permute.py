@@ -25,6 +25,8 @@ from zeropoint.ir.stablehlo import (
     ConcatenateOp,
     ConvertOp,
     ConvolutionOp,
+    DotDimensions,
+    DotGeneralOp,
     PadOp,
     ReduceOp,
     ReduceWindowOp,
@@ -36,7 +38,7 @@ from zeropoint.ir.stablehlo import (
     UnaryOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attribute, padding_values
-from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr
+from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr, DotDimensionNumbersAttr
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -203,6 +205,23 @@ def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
     return Permuted(value, order)
 
 
+def _dot(op: DotGeneralOp, run: Rewriting) -> Permuted | None:
+    """A product of constant weights, which take the order of the other operand's contracting dimensions."""
+    source, numbers = run.values.get(op.lhs), op.dot_dimension_numbers.data
+    if source is None or op.rhs in run.values or numbers.lhs_batching_dimensions:
+        return None
+    over = dict(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
+    summed = [dimension for dimension in source.order if dimension in over]
+    kept = [dimension for dimension in source.order if dimension not in over]
+    order = (*(sorted(kept).index(dimension) for dimension in kept), *range(len(kept), len(shape_of(op.result))))
+    made = DotDimensions(
+        lhs_contracting_dimensions=tuple(source.order.index(dimension) for dimension in summed),
+        rhs_contracting_dimensions=tuple(over[dimension] for dimension in summed),
+    )
+    operands, result = [source.value, run.same(op.rhs)], permuted_type(op.result, order)
+    return Permuted(run.again(op, operands, result, dot_dimension_numbers=DotDimensionNumbersAttr(made)), order)
+
+
 def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
     """A reshape that keeps each moved dimension, or run of dimensions, together; None for others."""
     source = run.values[op.operand]
@@ -269,6 +288,7 @@ RULES: Mapping[type[Operation], PermuteRule] = {
     ConcatenateOp: _concatenate,
     ConvertOp: _elementwise,
     ConvolutionOp: _convolution,
+    DotGeneralOp: _dot,
     PadOp: _by_dimension("edge_padding_low", "edge_padding_high", "interior_padding"),
     ReduceOp: _reduce,
     ReduceWindowOp: _reduce_window,

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from zeropoint.export.permute import RULES, DimensionOrder, is_identity
 from zeropoint.export.reshaped_orders import last_order, reshaped_order
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.stablehlo import BinaryOp, ConvolutionOp, ReduceWindowOp, TransposeOp, UnaryOp
+from zeropoint.ir.stablehlo import (
+    BinaryOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    ReduceWindowOp,
+    ReshapeOp,
+    TransposeOp,
+    UnaryOp,
+)
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 
 SPATIAL = (ConvolutionOp, ReduceWindowOp)
 """Ops that require channels last."""
-KEEPING = frozenset(RULES) - {TransposeOp}
+KEEPING = frozenset(RULES) - {DotGeneralOp, TransposeOp}
 """Ops whose result gets the order of their operand."""
 
 
@@ -56,6 +65,15 @@ def _wanted_by(reader: Operation, index: int, known: Mapping[SSAValue, Dimension
         if isinstance(op, SPATIAL):
             return window_order(op) if op.operands[0] is inner else None
     wanted = known.get(reader.results[0]) if len(reader.results) == 1 else None
-    if wanted is None or not all(isinstance(op, UnaryOp | BinaryOp) or type(op) in KEEPING for op in ops):
+    if wanted is None or not all(isinstance(op, ConstantOp | UnaryOp | BinaryOp) or type(op) in KEEPING for op in ops):
         return None
-    return reshaped_order(shape_of(reader.results[0]), shape_of(operand), wanted)
+    given, made = shape_of(operand), shape_of(reader.results[0])
+    keeps_dimensions = not any(isinstance(op, ReshapeOp) for op in ops)
+    if len(given) == len(made) and (keeps_dimensions or _is_reduced(given, made)):
+        return wanted
+    return reshaped_order(made, given, wanted)
+
+
+def _is_reduced(given: Sequence[int], made: Sequence[int]) -> bool:
+    """Whether each dimension of a result has the size of the operand's or is reduced to 1, as in a mean over pixels."""
+    return all(new in (old, 1) for old, new in zip(given, made, strict=True))

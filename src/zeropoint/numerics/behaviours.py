@@ -13,6 +13,7 @@ from zeropoint.numerics.rounding import (
     INT32_MAX,
     INT32_MIN,
     multiply_by_quantized_multiplier,
+    round_half_away,
     rounding_divide_by_pot,
     tosa_apply_scale_32,
 )
@@ -142,9 +143,25 @@ def float32_rne(acc: AnyArray, m: AnyArray, shift: IntArray, zeros: IntArray) ->
     with np.errstate(over="ignore"):
         # int32 to f32 rounds accumulators above 2^24. onnxruntime's kernels do the same, so the results agree.
         product = np.rint(acc.astype(np.float32) * m)
-    # Beyond 2^62, or for infinity, the sum with the zero point would overflow int64. The final clamp hides this bound.
-    bound = np.float32(2.0**62)
-    return np.asarray(np.clip(product, -bound, bound).astype(np.int64) + zeros)
+    return np.asarray(_integers(product) + zeros)
+
+
+def float64_away(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> IntArray:
+    """float64(acc) * m, rounded to f64 and then to an integer, ties away from zero (C's `round`). There is no shift."""
+    del shift
+    with np.errstate(over="ignore"):
+        product = acc.astype(np.float64) * m
+    # An infinity becomes the largest f64, of which no difference is NaN.
+    return np.asarray(_integers(round_half_away(np.nan_to_num(product))) + zeros)
+
+
+def _integers(whole: AnyArray) -> AnyArray:
+    """Integral floats as int64.
+
+    Beyond 2^62, or for infinity, the sum with a zero point would overflow int64. The final clamp hides this bound.
+    """
+    bound = whole.dtype.type(2.0**62)
+    return np.clip(whole, -bound, bound).astype(np.int64)
 
 
 def exact(acc: AnyArray, m: FloatArray, shift: IntArray, zeros: IntArray) -> IntArray:

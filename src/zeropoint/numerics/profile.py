@@ -131,6 +131,15 @@ PROFILES: dict[str, Profile] = dict(
             64,
             _K.LITERT,
         ),
+        # LiteRT's reference kernel of fully connected layers. The row of this kernel names the profile.
+        _profile(
+            "float64-away",
+            _Q.HALF_AWAY_BEFORE_ZERO_POINT,
+            _R.FLOAT64_AWAY,
+            _R.FLOAT64_AWAY,
+            _A.LITERT,
+            kernels=_K.LITERT,
+        ),
         # LiteRT with XNNPACK, which is its default on CPUs. The delegate has 8-bit kernels; the 16x8 kernels are
         # LiteRT's.
         _profile(

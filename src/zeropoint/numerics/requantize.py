@@ -10,11 +10,13 @@ formed and rounded. A `Multiplier` is m resolved for a behaviour, one value or o
 | fixed32-double | M < 2^31 | e, -31..30, left if > 0 | RDivByPOT(SRDHM(sat32(acc << max(e, 0)), M), max(-e, 0)) |
 | tosa-double | multiplier < 2^31 | 2..62 | apply_scale_32 with DOUBLE_ROUND |
 | float32-rne | float32(m) | none | rne(float32(acc) * float32(m)) |
+| float64-away | m in f64 | none | rounded product of f64(acc) and m, ties away from zero |
 | exact | m in f64 | none | round-half-even of the rational acc * m |
 | pot | 1 | n, -31..62 | acc / 2^n, ties away from zero |
 
 Sources: the lowering of quantized conv and matmul (fixed32); gemmlowp and LiteRT (fixed32-double); TOSA; onnxruntime
-MlasRequantizeOutput (float32-rne); FxpMath RoundingDivideByPot (pot). fixed16 is ours.
+MlasRequantizeOutput (float32-rne); LiteRT's reference kernel of fully connected layers (float64-away); FxpMath
+RoundingDivideByPot (pot). fixed16 is ours.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from zeropoint.numerics.behaviours import (
     fixed32_double,
     fixed32_parts,
     float32_rne,
+    float64_away,
     pot,
     tosa_double,
 )
@@ -65,6 +68,7 @@ class RequantizeBehaviour(StrEnum):
     FIXED32_DOUBLE = "fixed32-double"
     TOSA_DOUBLE = "tosa-double"
     FLOAT32_RNE = "float32-rne"
+    FLOAT64_AWAY = "float64-away"
     EXACT = "exact"
     POT = "pot"
 
@@ -74,8 +78,9 @@ class Multiplier:
     """A real multiplier resolved for a behaviour, as `requantize` takes it.
 
     `multiplier` and `shift` are scalars (0-d) or have one element per channel; see the module's table. `multiplier` is
-    int64. It is float32 for float32-rne and float64 for exact, which have no shift. `Multiplier(behaviour, multiplier,
-    shift)` rebuilds one from stored arrays. Raises ValueError if they are out of range for the behaviour.
+    int64. It is float32 for float32-rne, float64 for float64-away and exact; these have no shift.
+    `Multiplier(behaviour, multiplier, shift)` rebuilds one from stored arrays. Raises ValueError if they are out of
+    range for the behaviour.
     """
 
     behaviour: RequantizeBehaviour
@@ -305,6 +310,11 @@ def _float32_parts(real: FloatArray) -> tuple[AnyArray]:
     return (np.minimum(real, float(np.finfo(np.float32).max)).astype(np.float32),)
 
 
+def _float64_parts(real: FloatArray) -> tuple[AnyArray]:
+    """m in f64. It is finite, so 0 * m is 0."""
+    return (real,)
+
+
 def _exact_parts(real: FloatArray) -> tuple[AnyArray]:
     """m capped at 2^16. Any non-zero accumulator is then outside of any 16-bit storage range, as with a larger m."""
     return (np.minimum(real, WIDE_STORAGE_LIMIT),)
@@ -334,6 +344,9 @@ _FORMS = {
     RequantizeBehaviour.TOSA_DOUBLE: _Form(tosa_multiplier, tosa_double, (0, INT32_MAX), (2, 62)),
     RequantizeBehaviour.FLOAT32_RNE: _Form(
         _float32_parts, float32_rne, (0, float(np.finfo(np.float32).max)), None, np.float32, integer_only=False
+    ),
+    RequantizeBehaviour.FLOAT64_AWAY: _Form(
+        _float64_parts, float64_away, (0, float(np.finfo(np.float64).max)), None, np.float64, integer_only=False
     ),
     RequantizeBehaviour.EXACT: _Form(
         _exact_parts, exact, (0, WIDE_STORAGE_LIMIT), None, np.float64, integer_only=False

@@ -28,6 +28,7 @@ BinaryKind = Literal[
     "or",
     "power",
     "remainder",
+    "round_away",
     "round_even",
     "shift_left",
     "shift_right",
@@ -122,6 +123,10 @@ class ElementwiseArithmetic(ABC):
     @abstractmethod
     def clamp(self, x: SSAValue, low: float, high: float) -> SSAValue:
         """min(max(x, low), high)."""
+
+    def round_away(self, x: SSAValue) -> SSAValue:
+        """A float rounded to the nearest integer, ties away from zero."""
+        return self.emit("round_away", x)
 
     def round_even(self, x: SSAValue) -> SSAValue:
         """A float rounded to the nearest integer, ties to even."""

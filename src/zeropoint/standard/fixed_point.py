@@ -2,7 +2,7 @@
 
 The formulas are those of `zeropoint.numerics.requantize`, whose docstrings prove that no step overflows its type.
 Shifts and rounding terms are computed here from the constant multipliers, so that all shifts are constants in range.
-Only `float32-rne` computes in floats, as onnxruntime's and XNNPACK's kernels do.
+Only `float32-rne` and `float64-away` compute in floats, as the kernels of onnxruntime, XNNPACK and LiteRT do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, f32, i32, i64
+from xdsl.dialects.builtin import IntegerType, f32, f64, i32, i64
 from xdsl.ir import SSAValue
 
 from zeropoint.numerics.arrays import AnyArray, IntArray
@@ -175,11 +175,20 @@ def _tosa_double(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameter
 
 
 def _float32_rne(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
-    """The product in f32, rounded half to even.
+    """The product in f32, rounded half to even."""
+    return _of_whole_float(ops, ops.round_even(ops.multiply(ops.converted(x, f32), p.multiplier)), p)
+
+
+def _float64_away(ops: ElementwiseArithmetic, x: SSAValue, p: MultiplierParameters) -> SSAValue:
+    """The product in f64, rounded half away from zero."""
+    return _of_whole_float(ops, ops.round_away(ops.multiply(ops.converted(x, f64), p.multiplier)), p)
+
+
+def _of_whole_float(ops: ElementwiseArithmetic, rounded: SSAValue, p: MultiplierParameters) -> SSAValue:
+    """An integral float as an integer, plus the zero point.
 
     It is clamped before the conversion, which is undefined out of range.
     """
-    rounded = ops.round_even(ops.multiply(ops.converted(x, f32), p.multiplier))
     low, high = p.low - p.zero_point, p.high - p.zero_point
     if max(abs(low), abs(high)) <= NARROW_FLOAT:
         return ops.add(ops.converted(ops.clamp(rounded, low, high), i32), p.zero_point)
@@ -233,6 +242,7 @@ FORMS: dict[RequantizeBehaviour, RequantizeForm] = {
     RequantizeBehaviour.FIXED32_DOUBLE: _fixed32_double,
     RequantizeBehaviour.TOSA_DOUBLE: _tosa_double,
     RequantizeBehaviour.FLOAT32_RNE: _float32_rne,
+    RequantizeBehaviour.FLOAT64_AWAY: _float64_away,
     RequantizeBehaviour.EXACT: _exact,
     RequantizeBehaviour.POT: _pot,
 }

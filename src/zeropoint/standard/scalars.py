@@ -61,6 +61,7 @@ _FLOAT: dict[BinaryKind, type[Operation]] = {
     "multiply": arith.MulfOp,
     "power": math.PowFOp,
     "remainder": RemFOp,
+    "round_away": math.RoundOp,
     "round_even": math.RoundEvenOp,
     "subtract": arith.SubfOp,
 }

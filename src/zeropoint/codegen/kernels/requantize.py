@@ -11,6 +11,7 @@ Parameters of a group, each a vector of the instruction set:
 | fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), zp (i16) if `offset`, bounds x 2 |
 | fixed32 with `lifted` | multipliers (i32) x n, rounding terms (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
 | float32-rne | m (f32) x n, zp (i32; less `MAGIC_BITS` if `near`), bounds x 2 |
+| float64-away | m (f64, two vectors each) x n, zp (i32), bounds x 2 |
 | others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
 
 Bounds exist if `clamped`, and have the type of the results. 16-bit results are signed on every instruction set.
@@ -30,7 +31,7 @@ from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
+from zeropoint.codegen.llvm.types import WIDTHS, Value, bytes_of, constant, lanes, vector
 from zeropoint.numerics import Multiplier, Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.rounding import INT32_MAX
@@ -38,6 +39,8 @@ from zeropoint.numerics.storage import signed_range
 
 NEAR = 2.0**22
 """The greatest product that a sum with `MAGIC` rounds: it stays within 2^23 and 2^24."""
+_FLOATS = {RequantizeBehaviour.FLOAT32_RNE: "float", RequantizeBehaviour.FLOAT64_AWAY: "double"}
+"""The types of multipliers that are floats."""
 GROUP = 4
 """The number of vectors of accumulators that become one vector of bytes."""
 
@@ -154,7 +157,7 @@ class Epilogue:
             if self.offset:
                 parts.append(np.full((groups, 2 * isa.width), zero, np.int16))
         else:
-            parts.append(m[:, order].astype(np.int32 if shift is not None else np.float32))
+            parts.append(m[:, order].astype(np.int32 if shift is not None else multiplier.multiplier.dtype))
             if shift is not None and self.lifted is not None:
                 # Shifts of 63 and more all give 0. 63 is a shift of the high half by 31.
                 shift = np.where(channels < 0, 1, np.minimum(shift + (self.lifted - 32), 31))
@@ -174,8 +177,8 @@ class Epilogue:
         """The number of bytes of `parameters`."""
         if self.behaviour is RequantizeBehaviour.FIXED16:
             vectors = count * (1 + self.left) + (count + 1) // 2 + self.offset
-        elif self.behaviour is RequantizeBehaviour.FLOAT32_RNE:
-            vectors = count + 1
+        elif self.behaviour in _FLOATS:
+            vectors = count * (WIDTHS[_FLOATS[self.behaviour]] // 32) + 1
         else:
             vectors = (2 + (self.lifted is not None)) * count + 1
         return (vectors + 2 * self.clamped) * isa.bytes
@@ -200,9 +203,9 @@ class Epilogue:
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
         """The behaviours without a fast form. The packing that follows saturates."""
-        floats = self.behaviour is RequantizeBehaviour.FLOAT32_RNE
-        multipliers = [reader.take(vector(isa.width, "float") if floats else isa.i32) for _ in sums]
-        shifts = [None if floats else reader.take(isa.i32) for _ in sums]
+        kind = _FLOATS.get(self.behaviour)
+        multipliers = [reader.take(vector(isa.width, kind) if kind else isa.i32) for _ in sums]
+        shifts = [None if kind else reader.take(isa.i32) for _ in sums]
         zero = reader.take(isa.i32)
         if self.near:
             return [_near(f, acc, m, zero) for acc, m in zip(sums, multipliers, strict=True)]
@@ -270,7 +273,7 @@ class _Reader:
 
     def take(self, type_: str) -> Value:
         value = self._f.load(type_, self._pointer, self._offset, align=self._isa.bytes)
-        self._offset += self._isa.bytes
+        self._offset += bytes_of(type_)
         return value
 
 

@@ -11,6 +11,8 @@ from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.behaviours import EXACT_LIMIT
 from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
+FLOAT_ROUNDINGS = {RequantizeBehaviour.FLOAT32_RNE: "roundeven", RequantizeBehaviour.FLOAT64_AWAY: "round"}
+"""LLVM's rounding of the product, for the behaviours that multiply in floats."""
 SATURATED = (-(1 << 33), 1 << 33)
 """Results beyond these bounds stay beyond 32 bits with every zero point."""
 
@@ -28,17 +30,18 @@ def requantized(
     """round(acc * m) + zero point, as i32. Clamped to storage of at most 16 bits, it equals the exact result.
 
     `acc` is a vector of i32 or i64, `shift` and `zero` are i32, and `multiplier` is i32, float (float32-rne) or double
-    (exact). `past_words` must be set if the storage has 32 bits and a zero point: the zero point can bring a product
-    beyond 32 bits back into range. i64 accumulators saturate as in `numerics.requantize`, so that no step wraps.
+    (float64-away, exact). `past_words` must be set if the storage has 32 bits and a zero point: the zero point can
+    bring a product beyond 32 bits back into range. i64 accumulators saturate as in `numerics.requantize`, so that no
+    step wraps.
     """
     wide, narrow = like(acc, "i64"), like(acc, "i32")
     if behaviour is RequantizeBehaviour.FIXED16:
         assert shift is not None
         parts = [f.cast("sext", part, acc.type) for part in (multiplier, shift, zero)]
         return f.cast("trunc", _fixed16(f, acc, *parts), narrow)
-    if behaviour is RequantizeBehaviour.FLOAT32_RNE:
+    if behaviour in FLOAT_ROUNDINGS:
         product = f.binary("fmul", f.cast("sitofp", acc, multiplier.type), multiplier)
-        rounded = f.intrinsic("roundeven", product)
+        rounded = f.intrinsic(FLOAT_ROUNDINGS[behaviour], product)
         # Narrower storage clamps all values beyond i32 to the same bound, so saturation to i32 is exact.
         word = wide if past_words else narrow
         integers = f.call(word, f"llvm.fptosi.sat.{suffix(word)}.{suffix(product.type)}", rounded)

@@ -19,6 +19,7 @@ from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.floats import OPERATORS
+from zeropoint.export.merged_terms import split_merged_terms
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -45,7 +46,7 @@ def litert_model(
     be [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     # LiteRT's convolutions and pools support only channels-last images.
-    program = with_channels_last(flatten_windows(program), ports=channels_last)
+    program = with_channels_last(split_merged_terms(flatten_windows(program)), ports=channels_last)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

@@ -120,7 +120,7 @@ def _bias(kernel: ExportKernel, emit: OnnxEmission) -> Tensor | None:
     return None
 
 
-def _channels_first(numbers: ConvolutionLayout) -> tuple[list[int], list[int], list[int]]:
+def channels_first(numbers: ConvolutionLayout) -> tuple[list[int], list[int], list[int]]:
     """The permutations that bring input, weights and result to NCHW, OIHW and NCHW."""
     return (
         [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions],
@@ -141,7 +141,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     dilated = any(step != 1 for step in array_values(op.lhs_dilation, (1,) * rank))
     if op.batch_group_count.value.data != 1:
         raise ExportError("found a convolution with batch groups, expected none", kernel.region)
-    orders = _channels_first(numbers)
+    orders = channels_first(numbers)
     reversal = array_values(op.window_reversal, (False,) * rank)
     flipped = [2 + axis for axis, turned in enumerate(reversal) if turned]
     name, data = _name(kernel, emit), kernel.port(op.lhs)
@@ -151,16 +151,21 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     else:
         pairs = [0, *range(2, 2 + rank), 1] if adds_pairs(op) else None
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
-        window = _window(op, weights.shape[2:], rank)
-        if min(window["pads"], default=0) < 0:
-            raise ExportError(f"found negative padding {window['pads']}, expected none", kernel.region)
-        attributes: Attributes = {**window, "group": op.feature_group_count.value.data}
+        attributes = conv_attributes(op, weights.shape[2:], kernel.region)
     source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
     inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
     made = emit.apply("ConvTranspose" if dilated else "Conv", inputs, kernel.output_spec, shape, name, attributes)
     made = clamped(kernel, made, emit, f"{name}/clip")
     back = [orders[2].index(axis) for axis in range(len(shape))]
     emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))
+
+
+def conv_attributes(op: ConvolutionOp, extents: Sequence[int], place: Operation) -> Attributes:
+    """The attributes of Conv with a window of the given size. Raises ExportError for negative padding."""
+    window = _window(op, extents, len(extents))
+    if min(window["pads"], default=0) < 0:
+        raise ExportError(f"found negative padding {window['pads']}, expected none", place)
+    return {**window, "group": op.feature_group_count.value.data}
 
 
 def _window(op: ConvolutionOp, extents: Sequence[int], rank: int) -> dict[str, list[int]]:

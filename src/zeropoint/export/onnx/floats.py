@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.missing import missing_in_float
-from zeropoint.export.onnx.contractions import matmul
+from zeropoint.export.onnx.contractions import channels_first, conv_attributes, matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered
@@ -279,6 +279,25 @@ def dot_general(op: hlo.DotGeneralOp, emit: OnnxEmission) -> None:
     emit.put(op.result, matmul(op, sides, element_of(op.result), emit, emit.name(op.result)))
 
 
+def convolution(op: hlo.ConvolutionOp, emit: OnnxEmission) -> None:
+    """Conv with computed weights. Convolutions with constant ones are kernels."""
+    numbers, name = op.dimension_numbers.data, emit.name(op.result)
+    rank = len(numbers.input_spatial_dimensions)
+    is_dilated = any(step != 1 for step in array_values(op.lhs_dilation, (1,) * rank))
+    if is_dilated or any(array_values(op.window_reversal, (False,) * rank)) or op.batch_group_count.value.data != 1:
+        found = "found computed weights of a convolution with a dilated input, a reversed window or batch groups"
+        raise ExportError(f"{found}, expected constant weights", op)
+    orders = channels_first(numbers)
+    source, weights = (
+        emit.transposed(_exact(emit, value), order, f"{name}/{part}")
+        for value, order, part in zip((op.lhs, op.rhs), orders, ("images", "weights"), strict=False)
+    )
+    attributes = conv_attributes(op, weights.shape[2:], op)
+    shape = [shape_of(op.result)[axis] for axis in orders[2]]
+    made = emit.apply("Conv", [source, weights], element_of(op.result), shape, name, attributes)
+    emit.put(op.result, emit.transposed(made, [orders[2].index(axis) for axis in range(len(shape))], f"{name}/back"))
+
+
 def gather(op: hlo.GatherOp, emit: OnnxEmission) -> None:
     """Gather."""
     source, indices = _exact(emit, op.operand), _exact(emit, op.start_indices)
@@ -325,6 +344,7 @@ OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
     hlo.SortOp: sort,
     hlo.ConcatenateOp: concatenate,
     hlo.ConvertOp: convert,
+    hlo.ConvolutionOp: convolution,
     hlo.DotGeneralOp: dot_general,
     hlo.GatherOp: gather,
     hlo.IotaOp: iota,

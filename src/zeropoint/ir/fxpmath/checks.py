@@ -6,7 +6,7 @@ weights (`check_stored_numbers`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -77,13 +77,19 @@ def check_behaviour(op: Operation, name: str) -> RequantizeBehaviour:
     return RequantizeBehaviour(name)
 
 
+_FLOATS: Mapping[RequantizeBehaviour, Attribute] = {
+    RequantizeBehaviour.FLOAT32_RNE: f32,
+    RequantizeBehaviour.FLOAT64_AWAY: f64,
+    RequantizeBehaviour.EXACT: f64,
+}
+"""The types of multipliers that are floats."""
+
+
 def check_multiplier(
     op: Operation, behaviour: RequantizeBehaviour, multiplier: SSAValue, shift: SSAValue | None, channels: int | None
 ) -> None:
     """Check the count (1 or `channels`), types and ranges of multipliers, and of shifts if the behaviour has them."""
-    expected: Attribute = {RequantizeBehaviour.FLOAT32_RNE: f32, RequantizeBehaviour.EXACT: f64}.get(
-        behaviour, IntegerType(WORD)
-    )
+    expected = _FLOATS.get(behaviour, IntegerType(WORD))
     if (shift is None) != (behaviour_ranges(behaviour)[1] is None):
         has = "a" if shift is None else "no"
         raise refusal(
