@@ -11,13 +11,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import SSAValue
 
+from zeropoint.codegen.kernels.computed import Computed
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.blockwise import Blockwise
+from zeropoint.codegen.patterns.computed import chain_of
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
@@ -35,6 +37,7 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
+from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import half_range
 
 LARGEST_WINDOW = 64
@@ -73,7 +76,7 @@ class ContractionMatch:
     weights: KernelWeights
     bias: Array
     tail: Tail
-    arithmetic: Requantization | ExpressedMatch | None
+    arithmetic: Requantization | Computed | ExpressedMatch | None
 
     @property
     def windows(self) -> Windows | None:
@@ -115,6 +118,8 @@ class ContractionMatch:
         """Whether 32 bits hold accumulators that are requantized, with the rounding terms in the biases."""
         output = self.arithmetic
         reaches = _reaches(self.weights, self.bias, self.source_reach)
+        if isinstance(output, Computed):
+            return all(bool((reach <= INT32_MAX).all()) for reach in reaches)
         return not isinstance(output, Requantization) or all(has_room(output, reach) for reach in reaches)
 
     @property
@@ -144,7 +149,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
         return Declined(f"found accumulators of {element_of(op.accumulator)}, expected i32")
     found = _of_integers(values, op.accumulator)
     if isinstance(found, Declined):
-        return found
+        return _computed(values, op) or found
     source, weights, bias = found
     if dtype == np.int16 and _is_depthwise(weights):
         return Declined("found windows of single channels with a result of i16, expected i8")
@@ -156,6 +161,20 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     if not match.fits:
         return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
     return match.match
+
+
+def _computed(values: Values, op: RequantizeOp) -> Match | None:
+    """A contraction whose accumulators a chain of elementwise ops converts to i8."""
+    chain = chain_of(values, op, lambda value: _of_integers(values, value))
+    if chain is None:
+        return None
+    (source, weights, bias), computed, other = chain
+    if other is not None and not _takes_residual(weights):
+        return None
+    numbers = tuple(np.broadcast_to(array, (len(bias),)) for array in computed.numbers)
+    tail = Tail(op.result, other=other)
+    match = ContractionMatch(describe(op), source, weights, bias, tail, replace(computed, numbers=numbers))
+    return match.match if match.fits else None
 
 
 def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:
@@ -350,7 +369,7 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization
 
 def has_room(output: Requantization, reach: IntArray) -> bool:
     """Whether accumulators of |acc| <= `reach` fit 32 bits, plus the terms that a kernel folds into the biases."""
-    return Epilogue(output.multiplier.behaviour).has_room(output.multiplier, reach)
+    return Epilogue(output.multiplier.behaviour).has_room(output, reach)
 
 
 def reach_of(source: SSAValue) -> int:

@@ -1,0 +1,265 @@
+"""Rewrite scalars whose magnitude is known to forms with fewer instructions and the same bits.
+
+    i32(round_nearest_even(x))              =  bits(x + 1.5 * 2^23) - MAGIC_BITS          |x| <= 2^22
+    requantize by float32-rne               =  the same of f32(x) m, or x itself for m = 1
+    f32(f64(a) f64(b) + f64(c))             =  one f32 multiply-add, if the sum in f64 is exact
+    f32(f64(a) f64(b))                      =  a b in f32
+    clamp of a float                        =  two comparisons, which NaN and -0 would need more than
+
+The arithmetic of runtimes is full of these: integers times factors, in f64 to state an FMA. An integer is a multiple of
+1, and an f32 one of its last bit, so the magnitude and the last bit of a sum are known. It is exact in f64 if they are
+at most 53 bits apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from zeropoint.codegen.kernels.elements import (
+    Argument,
+    Dequantize,
+    Elementwise,
+    Nearest,
+    Number,
+    Requantize,
+    Scalar,
+    Scalars,
+    Within,
+)
+from zeropoint.codegen.kernels.high_products import needed
+from zeropoint.codegen.kernels.quantize import NEAR
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.types import FLOATS, WIDTHS
+from zeropoint.numerics import RequantizeBehaviour
+from zeropoint.numerics.arrays import AnyArray
+
+_SLACK = 1 + 2.0**-20
+"""Rounding to f32 enlarges a number by less than this factor."""
+_LARGEST = 2.0**100
+"""Floats up to this size, and products of two of them in f64, do not overflow."""
+_WORD = "i32"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A finite number with |x| <= `most` that is a multiple of 2^`step`."""
+
+    most: float
+    step: int
+
+    @staticmethod
+    def of(numbers: AnyArray) -> Known | None:
+        """What is known of each of some numbers; None if one is not finite."""
+        numbers = np.asarray(numbers, np.float64)
+        if not np.isfinite(numbers).all():
+            return None
+        fractions, exponents = np.frexp(numbers[numbers != 0])
+        # 53 bits of the fraction as an integer, whose lowest bit that is set is the step.
+        whole = np.abs(fractions * 2.0**53).astype(np.int64)
+        lowest = np.log2((whole & -whole).astype(np.float64)).astype(np.int64)
+        steps = exponents.astype(np.int64) - 53 + lowest
+        return Known(float(np.abs(numbers).max(initial=0)), int(steps.min(initial=0)))
+
+
+def _of_type(i: Scalar) -> Known | None:
+    """What the type of a scalar says; None for floats and integers of 64 bits."""
+    if i.type in FLOATS or WIDTHS[i.type] > WIDTHS[_WORD]:
+        return None
+    bits = WIDTHS[i.type]
+    return Known(2.0 ** (bits - 1) if i.signed and bits > 1 else 2.0**bits - 1, 0)
+
+
+def _fits(known: Known, i: Scalar) -> bool:
+    """Whether numbers of a magnitude fit the integer type of a scalar."""
+    return i.signed and known.most < 2.0 ** (WIDTHS[i.type] - 1)
+
+
+class _Rewriting:
+    def __init__(self, body: Scalars, isa: InstructionSet, arguments: Mapping[int, Known | None]):
+        self.old, self.isa, self.given = body, isa, arguments
+        self.body: list[Scalar] = []
+        self.known: list[Known | None] = []
+        self.numbers: list[int] = []
+
+    def run(self) -> Scalars:
+        for i in self.old:
+            i = replace(i, arguments=tuple(self.numbers[n] for n in i.arguments))
+            self.numbers.append(self._made(i))
+        # The result is the last one.
+        if self.numbers[-1] != len(self.body) - 1:
+            last = self.body[self.numbers[-1]]
+            self.append(Scalar(Elementwise("convert"), last.type, (self.numbers[-1],), last.signed))
+        return needed(tuple(self.body))
+
+    def append(self, i: Scalar) -> int:
+        self.body.append(i)
+        self.known.append(self._of(i))
+        return len(self.body) - 1
+
+    def _made(self, i: Scalar) -> int:
+        """Append a scalar, or another form of it. Returns its number."""
+        if i.name == "convert":
+            found = self._nearest(i) if i.type not in FLOATS else self._narrowed(i) if i.type == "float" else None
+        elif isinstance(i.what, Requantize):
+            found = self._requantized(i, i.what)
+        else:
+            found = self._within(i) if i.name == "clamp" else None
+        return self.append(i) if found is None else found
+
+    # Other forms; None for scalars that have none.
+
+    def _nearest(self, i: Scalar) -> int | None:
+        """A rounded float as an integer."""
+        (n,) = i.arguments
+        rounded = self.body[n]
+        if rounded.name != "round_nearest_even" or rounded.type != "float" or not self._is_near(rounded.arguments[0]):
+            return None
+        return self._converted(i, self.append(Scalar(Nearest(), _WORD, rounded.arguments)))
+
+    def _is_near(self, n: int) -> bool:
+        known = self.known[n]
+        return known is not None and known.most <= NEAR
+
+    def _converted(self, like: Scalar, n: int) -> int:
+        """The scalar `n` in the type of `like`."""
+        of = self.body[n]
+        return n if (of.type, of.signed) == (like.type, like.signed) else self.append(
+            Scalar(Elementwise("convert"), like.type, (n,), like.signed)
+        )  # fmt: skip
+
+    def _requantized(self, i: Scalar, by: Requantize) -> int | None:
+        acc, multiplier = i.arguments[0], self.body[i.arguments[1]].what
+        if by.behaviour is not RequantizeBehaviour.FLOAT32_RNE or not isinstance(multiplier, Number):
+            return None
+        known, factor = self.known[acc], float(np.float32(multiplier.number))
+        if known is None or self.body[acc].type != _WORD or known.most * abs(factor) * _SLACK > NEAR:
+            return None
+        if abs(by.zero_point) > NEAR:
+            return None  # the sum could exceed 32 bits
+        if factor != 1:
+            real = self.append(Scalar(Elementwise("convert"), "float", (acc,)))
+            product = self.append(Scalar(Elementwise("multiply"), "float", (real, i.arguments[1])))
+            acc = self.append(Scalar(Nearest(), _WORD, (product,)))
+        low, zero, high = (self.append(Scalar(Number(n), _WORD)) for n in (by.low, by.zero_point, by.high))
+        total = self.append(Scalar(Elementwise("add"), _WORD, (acc, zero))) if by.zero_point else acc
+        return self._converted(i, self.append(Scalar(Elementwise("clamp"), _WORD, (low, total, high))))
+
+    def _within(self, i: Scalar) -> int | None:
+        """A clamp of a finite float to numbers."""
+        low, x, high = i.arguments
+        ends = [self.body[n].what for n in (low, high)]
+        if i.type not in FLOATS or self.known[x] is None or not all(isinstance(end, Number) for end in ends):
+            return None
+        first, last = (end.number for end in ends if isinstance(end, Number))
+        # A bound of 0 replaces zeros of both signs, as maximum(x, +0) and minimum(x, -0) do.
+        signs = (math.copysign(1, number) for number in (first, last) if number == 0)
+        if not first <= last or any(sign != (1 if first == 0 else -1) for sign in signs):
+            return None
+        return self.append(replace(i, what=Within(first, last), arguments=(x,)))
+
+    def _narrowed(self, i: Scalar) -> int | None:
+        """A product of f32 in f64, or one with an addend, that is rounded to f32."""
+        of = self.body[i.arguments[0]]
+        if of.type != "double":
+            return None
+        if (factors := self._factors(of)) is not None:
+            return self.append(Scalar(Elementwise("multiply"), "float", factors))
+        if of.name != "add" or not self.isa.fused:
+            return None
+        for product, addend in (of.arguments, of.arguments[::-1]):
+            factors, term = self._factors(self.body[product]), self._word(addend)
+            if factors is not None and term is not None and self._is_exact(product, addend):
+                return self.append(Scalar(Elementwise("plus_product"), "float", (*factors, term)))
+        return None
+
+    def _factors(self, i: Scalar) -> tuple[int, int] | None:
+        """The f32 whose product in f64 a scalar is; None for other scalars."""
+        if i.name != "multiply" or i.type != "double":
+            return None
+        first, second = (self._word(n) for n in i.arguments)
+        return None if first is None or second is None else (first, second)
+
+    def _word(self, n: int) -> int | None:
+        """The f32 that equals an f64; None if there is none."""
+        i = self.body[n]
+        if isinstance(i.what, Number):
+            same = float(np.float32(i.what.number)) == i.what.number
+            return self.append(Scalar(i.what, "float")) if same else None
+        if i.name != "convert":
+            return None
+        (of,) = i.arguments
+        if self.body[of].type == "float":
+            return of
+        known = self.known[of]
+        # Integers of 24 bits are f32.
+        return (
+            self.append(Scalar(i.what, "float", i.arguments)) if known is not None and known.most <= 1 << 24 else None
+        )
+
+    def _is_exact(self, product: int, addend: int) -> bool:
+        """Whether f64 represents the sum of two numbers."""
+        first, second = self.known[product], self.known[addend]
+        if first is None or second is None:
+            return False
+        return first.most + second.most <= 2.0 ** (52 + min(first.step, second.step))
+
+    # What is known of a scalar.
+
+    def _of(self, i: Scalar) -> Known | None:
+        if isinstance(i.what, Argument):
+            return self.given.get(i.what.index) or _of_type(i)
+        if isinstance(i.what, Number):
+            return Known.of(np.float32(i.what.number) if i.type == "float" else np.float64(i.what.number))
+        operands = [self.known[n] for n in i.arguments]
+        known = [each for each in operands if each is not None]
+        found = self._computed(i, known) if known and len(known) == len(operands) else None
+        if found is None or i.type == "i1":
+            return _of_type(i)
+        if i.type in FLOATS:
+            return found if found.most < _LARGEST else None
+        # Integers beyond their type wrap.
+        return found if _fits(found, i) else _of_type(i)
+
+    def _computed(self, i: Scalar, of: Sequence[Known]) -> Known | None:
+        slack = _SLACK if i.type in FLOATS else 1.0
+        first, last = of[0], of[-1]
+        if i.name in ("add", "subtract"):
+            return Known((first.most + last.most) * slack, min(first.step, last.step))
+        if i.name == "multiply":
+            return Known(first.most * last.most * slack, first.step + last.step)
+        if i.name == "plus_product":
+            return Known((first.most * of[1].most + last.most) * slack, min(first.step + of[1].step, last.step))
+        if isinstance(i.what, Within):
+            ends = Known.of(np.array([i.what.low, i.what.high]))
+            return None if ends is None else _either([ends, first])
+        if i.name in ("clamp", "maximum", "minimum"):
+            return _either(of)
+        if i.name == "convert":
+            # Truncation to an integer gives a multiple of 1.
+            return Known(first.most * slack, first.step if i.type in FLOATS else max(first.step, 0))
+        if i.name in ("round_nearest_even", "floor", "ceil", "round_nearest_afz") or isinstance(i.what, Nearest):
+            return Known(math.ceil(first.most), max(first.step, 0))
+        if i.name in ("negate", "abs"):
+            return first
+        if isinstance(i.what, Dequantize) and (scale := Known.of(np.float32(i.what.scale))) is not None:
+            return Known((first.most + abs(i.what.zero_point)) * scale.most * slack, scale.step)
+        return None
+
+
+def _either(of: Sequence[Known]) -> Known:
+    return Known(max(each.most for each in of), min(each.step for each in of))
+
+
+def of_known(body: Scalars, isa: InstructionSet, arguments: Mapping[int, Known | None] | None = None) -> Scalars:
+    """A body with these forms. `arguments` has what is known of each `Argument`."""
+    return _Rewriting(body, isa, {} if arguments is None else arguments).run()
+
+
+def known_of(body: Scalars, isa: InstructionSet, arguments: Mapping[int, Known | None]) -> list[Known | None]:
+    """What is known of each scalar of a body, which is not changed."""
+    rewriting = _Rewriting(body, isa, arguments)
+    return [rewriting.known[rewriting.append(i)] for i in body]
