@@ -319,7 +319,7 @@ class _Layout:
 
     def _added(self, op: KernelOp, other: SSAValue, match: ContractionMatch) -> View:
         """The value that a contraction adds at its end, in a layout that its kernel can read."""
-        if match.tail.sum is None:
+        if element_dtype(element_of(other)) != np.int8:
             return self._lined(op, other)
         view = self._fitting(op, other)
         return view if match.matrix is None else self._even(op, view)

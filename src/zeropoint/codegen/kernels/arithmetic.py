@@ -8,14 +8,14 @@ from typing import Protocol
 
 import numpy as np
 
-from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, Output
+from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, Output, parameters_of, rounding_of
 from zeropoint.codegen.kernels.requantize import channel_order, channels_stored, of_channels, side_by_side
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, vector
-from zeropoint.numerics import CommonScaleSum, Requantization
+from zeropoint.numerics import CommonScaleSum
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN
 
@@ -217,9 +217,12 @@ class Integers(_IntegerSums):
         self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, output: Output
     ) -> bytes:
         """`pack_with` the parameters of the epilogue, whose rounding term the biases include."""
-        start = bias + self.epilogue.rounding(output)
-        own: Callable[..., AnyArray] = self.epilogue.parameters  # each has another type of `output`
-        return self.pack_with(isa, groups, weights, start, lambda count, covered: own(isa, output, covered, count))
+        start = bias + rounding_of(self.epilogue, output)
+
+        def own(count: int, covered: IntArray) -> AnyArray:
+            return parameters_of(self.epilogue, isa, output, covered, count)
+
+        return self.pack_with(isa, groups, weights, start, own)
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,6 @@ class ComputedEpilogue:
         kinds = tuple("float" if array.dtype.kind == "f" else "i32" for array in output.numbers)
         return ComputedEpilogue(body, kinds, (output.storage_min, output.storage_max) != signed_range(8))
 
-    def rounding(self, output: Computed) -> int:
-        """What is added to the biases."""
-        return 0
-
     def parameters(self, isa: InstructionSet, output: Computed, channels: IntArray, count: int) -> AnyArray:
         """The parameters of groups of `count` vectors, u8 of shape (groups, bytes per group).
 
@@ -119,6 +115,24 @@ class ComputedEpilogue:
 AnyEpilogue = Epilogue | ComputedEpilogue
 Output = Requantization | Computed
 """What an epilogue computes."""
+
+
+def rounding_of(epilogue: AnyEpilogue, output: Output) -> IntArray:
+    """The rounding term that is added to the biases of channels."""
+    if isinstance(epilogue, Epilogue) and isinstance(output, Requantization):
+        return epilogue.rounding(output)
+    return np.zeros((), np.int64)
+
+
+def parameters_of(
+    epilogue: AnyEpilogue, isa: InstructionSet, output: Output, channels: IntArray, count: int
+) -> AnyArray:
+    """The parameters of groups of `count` vectors with `channels`, u8 of shape (groups, bytes per group)."""
+    if isinstance(epilogue, ComputedEpilogue) and isinstance(output, Computed):
+        return epilogue.parameters(isa, output, channels, count)
+    assert isinstance(epilogue, Epilogue)
+    assert isinstance(output, Requantization)
+    return epilogue.parameters(isa, output, channels, count)
 
 
 def _widened(f: Function, isa: InstructionSet, stored: Value, order: IntArray) -> Value:

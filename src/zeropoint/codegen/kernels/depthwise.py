@@ -14,12 +14,11 @@ the parameters of the epilogue. A block begins at a multiple of the size of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.computed import Output
+from zeropoint.codegen.kernels.computed import Output, parameters_of, rounding_of
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP, channel_order, of_channels, side_by_side
@@ -95,9 +94,8 @@ class Depthwise(DepthwiseShape):
     def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Output) -> bytes:
         """Pack weights (kernel rows, kernel columns, channels) i8 and biases (channels,) as the kernel reads them."""
         channels = weights.shape[2]
-        start = bias - isa.offset * weights.sum((0, 1), dtype=np.int64) + self.epilogue.rounding(output)
+        start = bias - isa.offset * weights.sum((0, 1), dtype=np.int64) + rounding_of(self.epilogue, output)
         taps, packed = self._taps(weights), bytearray()
-        parameters: Callable[..., AnyArray] = self.epilogue.parameters  # each has another type of `output`
         for block in self.blocks(isa):
             packed.extend(bytes(block.begin - len(packed)))
             first = block.first + np.arange(block.count)[:, None] * block.channels
@@ -105,7 +103,7 @@ class Depthwise(DepthwiseShape):
             covered = np.where(covered < channels, covered, -1)
             chosen = covered[:, channel_order(GROUP, block.isa.width)]
             biases = of_channels(start, chosen, np.int32)
-            own = parameters(block.isa, output, covered, GROUP)
+            own = parameters_of(self.epilogue, block.isa, output, covered, GROUP)
             packed.extend(side_by_side(taps[chosen].transpose(0, 3, 4, 5, 6, 1, 2, 7), biases, own).data)
         return bytes(packed)
 

@@ -102,7 +102,9 @@ class _Rewriting:
 
     def _made(self, i: Scalar) -> int:
         """Append a scalar, or another form of it. Returns its number."""
-        if i.name == "convert":
+        if (i.name, i.type) == ("add", "double"):
+            found = self._multiply_add(i)
+        elif i.name == "convert":
             found = self._nearest(i) if i.type not in FLOATS else self._narrowed(i) if i.type == "float" else None
         elif isinstance(i.what, Requantize):
             found = self._requantized(i, i.what)
@@ -168,12 +170,18 @@ class _Rewriting:
             return None
         if (factors := self._factors(of)) is not None:
             return self.append(Scalar(Elementwise("multiply"), "float", factors))
-        if of.name != "add" or not self.isa.fused:
+        if of.name != "multiply_add" or not self._is_exact(*of.arguments):
             return None
-        for product, addend in (of.arguments, of.arguments[::-1]):
-            factors, term = self._factors(self.body[product]), self._word(addend)
-            if factors is not None and term is not None and self._is_exact(product, addend):
-                return self.append(Scalar(Elementwise("plus_product"), "float", (*factors, term)))
+        words = [self._word(n) for n in of.arguments]
+        known = tuple(n for n in words if n is not None)
+        return self.append(Scalar(Elementwise("plus_product"), "float", known)) if len(known) == len(words) else None
+
+    def _multiply_add(self, i: Scalar) -> int | None:
+        """A sum in f64 with a product of two f32, which is exact."""
+        for product, addend in (i.arguments, i.arguments[::-1]):
+            if self.isa.fused and self._factors(self.body[product]) is not None:
+                factors = self.body[product].arguments
+                return self.append(Scalar(Elementwise("multiply_add"), "double", (*factors, addend)))
         return None
 
     def _factors(self, i: Scalar) -> tuple[int, int] | None:
@@ -195,17 +203,18 @@ class _Rewriting:
         if self.body[of].type == "float":
             return of
         known = self.known[of]
+        if known is None or known.most > 1 << 24:
+            return None
         # Integers of 24 bits are f32.
-        return (
-            self.append(Scalar(i.what, "float", i.arguments)) if known is not None and known.most <= 1 << 24 else None
-        )
+        return self.append(Scalar(i.what, "float", i.arguments))
 
-    def _is_exact(self, product: int, addend: int) -> bool:
-        """Whether f64 represents the sum of two numbers."""
-        first, second = self.known[product], self.known[addend]
-        if first is None or second is None:
+    def _is_exact(self, *arguments: int) -> bool:
+        """Whether f64 represents a b + c."""
+        known = [each for n in arguments if (each := self.known[n]) is not None]
+        if len(known) != len(arguments):
             return False
-        return first.most + second.most <= 2.0 ** (52 + min(first.step, second.step))
+        a, b, c = known
+        return a.most * b.most + c.most <= 2.0 ** (52 + min(a.step + b.step, c.step))
 
     # What is known of a scalar.
 
@@ -213,7 +222,7 @@ class _Rewriting:
         if isinstance(i.what, Argument):
             return self.given.get(i.what.index) or _of_type(i)
         if isinstance(i.what, Number):
-            return Known.of(np.float32(i.what.number) if i.type == "float" else np.float64(i.what.number))
+            return Known.of(np.array(i.what.number, np.float32 if i.type == "float" else np.float64))
         operands = [self.known[n] for n in i.arguments]
         known = [each for each in operands if each is not None]
         found = self._computed(i, known) if known and len(known) == len(operands) else None
@@ -225,14 +234,10 @@ class _Rewriting:
         return found if _fits(found, i) else _of_type(i)
 
     def _computed(self, i: Scalar, of: Sequence[Known]) -> Known | None:
-        slack = _SLACK if i.type in FLOATS else 1.0
-        first, last = of[0], of[-1]
-        if i.name in ("add", "subtract"):
-            return Known((first.most + last.most) * slack, min(first.step, last.step))
-        if i.name == "multiply":
-            return Known(first.most * last.most * slack, first.step + last.step)
-        if i.name == "plus_product":
-            return Known((first.most * of[1].most + last.most) * slack, min(first.step + of[1].step, last.step))
+        found = _of_sum(i, of)
+        if found is not None:
+            return found
+        first, slack = of[0], _slack(i)
         if isinstance(i.what, Within):
             ends = Known.of(np.array([i.what.low, i.what.high]))
             return None if ends is None else _either([ends, first])
@@ -243,11 +248,25 @@ class _Rewriting:
             return Known(first.most * slack, first.step if i.type in FLOATS else max(first.step, 0))
         if i.name in ("round_nearest_even", "floor", "ceil", "round_nearest_afz") or isinstance(i.what, Nearest):
             return Known(math.ceil(first.most), max(first.step, 0))
-        if i.name in ("negate", "abs"):
-            return first
-        if isinstance(i.what, Dequantize) and (scale := Known.of(np.float32(i.what.scale))) is not None:
+        if isinstance(i.what, Dequantize) and (scale := Known.of(np.array(i.what.scale, np.float32))) is not None:
             return Known((first.most + abs(i.what.zero_point)) * scale.most * slack, scale.step)
         return None
+
+
+def _slack(i: Scalar) -> float:
+    return _SLACK if i.type in FLOATS else 1.0
+
+
+def _of_sum(i: Scalar, of: Sequence[Known]) -> Known | None:
+    """What is known of a sum or product; None for other scalars."""
+    first, last = of[0], of[-1]
+    if i.name in ("add", "subtract"):
+        return Known((first.most + last.most) * _slack(i), min(first.step, last.step))
+    if i.name == "multiply":
+        return Known(first.most * last.most * _slack(i), first.step + last.step)
+    if i.name in ("plus_product", "multiply_add"):
+        return Known((first.most * of[1].most + last.most) * _slack(i), min(first.step + of[1].step, last.step))
+    return None
 
 
 def _either(of: Sequence[Known]) -> Known:

@@ -1,9 +1,10 @@
 """`uniform_quantize` and `uniform_dequantize` of vectors.
 
 Quantization of f32 with one scale takes a few operations (`quantized_bits`). If it divides, x is clamped first, to
-numbers that quantize to the bounds. This is equivalent, because division and rounding are monotonic. Then x / s is computed without a division. With r = RN(1 / s), q = RN(x r) and e = x - q s (one FMA, exact),
-RN(q + e r) is the correctly rounded quotient (Markstein), unless all bits of the significand of s are ones. Quotients
-that underflow round to zp in any case. A sum with 1.5 * 2^23 has no fraction bits: its last bits are the integer.
+numbers that quantize to the bounds. This is equivalent, because division and rounding are monotonic. Then x / s is
+computed without a division. With r = RN(1 / s), q = RN(x r) and e = x - q s (one FMA, exact), RN(q + e r) is the
+correctly rounded quotient (Markstein), unless all bits of the significand of s are ones. Quotients that underflow round
+to zp in any case. A sum with 1.5 * 2^23 has no fraction bits: its last bits are the integer.
 """
 
 from __future__ import annotations

@@ -284,6 +284,7 @@ def bounds_of(isa: InstructionSet, bounds: tuple[int, int], groups: int, itemsiz
 
 
 def packed_shorts(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
+    """Pairs of vectors of i32 packed to i16, with saturation. An unpaired one is packed with itself."""
     last = len(vectors) - 1
     return [isa.shorts(f, vectors[q], vectors[min(q + 1, last)]) for q in range(0, len(vectors), 2)]
 

@@ -72,6 +72,7 @@ class _Chain(Generic[FoundT]):
         self.shape = shape_of(root.result)
         self.ops: set[Operation] = set()
         self.found: list[tuple[SSAValue, FoundT]] = []
+        self.made: list[Operation] = []
         self.others: set[SSAValue] = set()
 
     def takes(self, value: SSAValue) -> bool:
@@ -87,7 +88,8 @@ class _Chain(Generic[FoundT]):
             return True
         if element_dtype(element_of(value)) == np.int32 and not isinstance(found := self.sums(value), Declined):
             self.found.append((value, found))
-            return self._is_read_here(value.op)
+            self.made.append(value.op)
+            return True
         if isinstance(value.op, BroadcastInDimOp):
             return self._is_number(value.op)
         if type(value.op) not in RULES:
@@ -99,7 +101,7 @@ class _Chain(Generic[FoundT]):
     def is_whole(self) -> bool:
         """Whether the chain has one accumulator, and nothing else reads its ops."""
         one = self.takes(self.root.accumulator) and len(self.found) == 1 and len(self.others) <= 1
-        return one and all(self._is_read_here(op) for op in (*self.ops, *(value.owner for value, _ in self.found)))
+        return one and all(self._is_read_here(op) for op in (*self.ops, *self.made))
 
     def _is_read_here(self, op: Operation) -> bool:
         return all(use.operation in (self.root, *self.ops) for result in op.results for use in result.uses)
