@@ -310,6 +310,8 @@ class _Layout:
     def _read(self, op: KernelOp, source: SSAValue, match: ContractionMatch) -> View:
         """The source of a contraction, in a layout that its kernel can read."""
         if match.arithmetic is not None:
+            if match.windows is not None and match.windows.reads_rows and self.values.has_rows(self.views[source]):
+                return self.views[source]
             view = self._fitting(op, source, 16 if match.depthwise else 4)
             return view if match.matrix is None else self._even(op, view)
         view = self.views[source]

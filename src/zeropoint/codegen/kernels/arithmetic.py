@@ -38,8 +38,8 @@ class TileTarget:
 class Residual:
     """A value that is added to the output. Its pixel (y, x) is at y * row + x * pixel, in bytes.
 
-    `total` is the weighted sum for i8; None for floats, and if the epilogue adds the value. `first` says whether the value is the first operand of the sum;
-    the other operand is the output of the contraction.
+    `total` is the weighted sum for i8; None for floats, and if the epilogue adds the value. `first` says whether the
+    value is the first operand of the sum; the other operand is the output of the contraction.
     """
 
     row: int

@@ -157,6 +157,9 @@ class _Contraction:
             if self.other is not None:
                 sources.append(self._channels(self.other, part.channels))
             dense = part.windows.dense(-0.0 if floats else 0)
+            if windows.reads_rows and self.values.image_strides(source)[3] == 1:
+                # The taps of a row are adjacent bytes, as the channels of a pixel are.
+                dense = dense.transpose(0, 2, 1, 3)
             # Input channels are padded to whole steps of the micro-kernel. Their weights are 0.
             dense = np.pad(dense, ((0, 0), (0, 0), (0, -dense.shape[2] % self._together), (0, 0)))
             shape = self._shape(windows, dense.shape, source, target, arithmetic)
