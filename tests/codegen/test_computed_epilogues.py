@@ -16,7 +16,7 @@ from zeropoint.codegen.kernels.computed import ComputedEpilogue
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.elements import Within
-from zeropoint.codegen.kernels.known_scalars import Known, known_of
+from zeropoint.codegen.kernels.known_scalars import Magnitude, known_of
 from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.lowering import steps_of
@@ -192,11 +192,11 @@ def test_every_sum_of_two_bytes_in_floats_is_exact(
 
 
 def test_what_is_known_of_numbers_is_their_greatest_magnitude_and_lowest_bit() -> None:
-    assert Known.of(np.array([6.0, -8.5, 0.0])) == Known(8.5, -1)
-    assert Known.of(np.array([136.0])) == Known(136.0, 0)
-    assert Known.of(np.array([2.0**-149])) == Known(2.0**-149, -149)
-    assert Known.of(np.array([np.float32(0.1)])) == Known(float(np.float32(0.1)), -27)
-    assert Known.of(np.array([1.0, np.inf])) is None
+    assert Magnitude.of(np.array([6.0, -8.5, 0.0])) == Magnitude(8.5, -1)
+    assert Magnitude.of(np.array([136.0])) == Magnitude(136.0, 0)
+    assert Magnitude.of(np.array([2.0**-149])) == Magnitude(2.0**-149, -149)
+    assert Magnitude.of(np.array([np.float32(0.1)])) == Magnitude(float(np.float32(0.1)), -27)
+    assert Magnitude.of(np.array([1.0, np.inf])) is None
 
 
 @pytest.mark.parametrize("isa", HERE[:1], ids=lambda row: row.name)

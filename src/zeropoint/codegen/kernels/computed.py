@@ -13,7 +13,7 @@ import numpy as np
 
 from zeropoint.codegen.kernels.access import Elements
 from zeropoint.codegen.kernels.elements import Argument, Elementwise, Nearest, Number, Scalar, Scalars, Within
-from zeropoint.codegen.kernels.known_scalars import Known, known_of, of_known
+from zeropoint.codegen.kernels.known_scalars import Magnitude, known_of, of_known
 from zeropoint.codegen.kernels.quantize import NEAR
 from zeropoint.codegen.kernels.requantize import (
     Epilogue,
@@ -34,7 +34,7 @@ from zeropoint.numerics.storage import signed_range
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class ComputedOutput:
     """clamp(body + zero_point). `body` ends with an i32 and has arguments: the accumulator (i32), then `numbers` (one
     per channel, i32 or f32), then the value that is added, if any (i32)."""
 
@@ -44,7 +44,7 @@ class Computed:
     storage_min: int
     storage_max: int
 
-    def of_channels(self, channels: slice) -> Computed:
+    def of_channels(self, channels: slice) -> ComputedOutput:
         """The same for some channels."""
         return replace(self, numbers=tuple(part[channels] for part in self.numbers))
 
@@ -60,17 +60,17 @@ class ComputedEpilogue:
     itemsize = 1
 
     @staticmethod
-    def of(output: Computed, reach: IntArray, isa: InstructionSet) -> ComputedEpilogue:
+    def of(output: ComputedOutput, reach: IntArray, isa: InstructionSet) -> ComputedEpilogue:
         """The epilogue of |acc| <= `reach`."""
-        sums = Known(float(reach.max(initial=0)), 0)
-        arguments = dict(enumerate([sums, *(Known.of(array) for array in output.numbers), Known(128.0, 0)]))
+        sums = Magnitude(float(reach.max(initial=0)), 0)
+        arguments = dict(enumerate([sums, *(Magnitude.of(array) for array in output.numbers), Magnitude(128.0, 0)]))
         body = _saturated(of_known(output.body, isa, arguments), isa, arguments, output)
         last, zero = len(body) - 1, output.zero_point + isa.offset
         body = (*body, Scalar(Number(zero), "i32"), Scalar(Elementwise("add"), "i32", (last, last + 1)))
         kinds = tuple("float" if array.dtype.kind == "f" else "i32" for array in output.numbers)
         return ComputedEpilogue(body, kinds, (output.storage_min, output.storage_max) != signed_range(8))
 
-    def parameters(self, isa: InstructionSet, output: Computed, channels: IntArray, count: int) -> AnyArray:
+    def parameters(self, isa: InstructionSet, output: ComputedOutput, channels: IntArray, count: int) -> AnyArray:
         """The parameters of groups of `count` vectors, u8 of shape (groups, bytes per group).
 
         `channels`, of shape (groups, channels per group), are in order; -1 is padding.
@@ -113,7 +113,7 @@ class ComputedEpilogue:
 
 
 AnyEpilogue = Epilogue | ComputedEpilogue
-Output = Requantization | Computed
+Output = Requantization | ComputedOutput
 """What an epilogue computes."""
 
 
@@ -128,7 +128,7 @@ def parameters_of(
     epilogue: AnyEpilogue, isa: InstructionSet, output: Output, channels: IntArray, count: int
 ) -> AnyArray:
     """The parameters of groups of `count` vectors with `channels`, u8 of shape (groups, bytes per group)."""
-    if isinstance(epilogue, ComputedEpilogue) and isinstance(output, Computed):
+    if isinstance(epilogue, ComputedEpilogue) and isinstance(output, ComputedOutput):
         return epilogue.parameters(isa, output, channels, count)
     assert isinstance(epilogue, Epilogue)
     assert isinstance(output, Requantization)
@@ -141,7 +141,9 @@ def _widened(f: Function, isa: InstructionSet, stored: Value, order: IntArray) -
     return f.add(f.cast("zext", chosen, isa.i32), -isa.offset) if isa.unsigned else f.cast("sext", chosen, isa.i32)
 
 
-def _saturated(body: Scalars, isa: InstructionSet, arguments: dict[int, Known | None], output: Computed) -> Scalars:
+def _saturated(
+    body: Scalars, isa: InstructionSet, arguments: dict[int, Magnitude | None], output: ComputedOutput
+) -> Scalars:
     """The body without a clamp to bounds that are no narrower than those of the storage."""
     rounded, added = body[-1], float(output.zero_point)
     if rounded.name == "add" and isinstance(number := body[rounded.arguments[1]].what, Number):

@@ -45,14 +45,14 @@ _WORD = "i32"
 
 
 @dataclass(frozen=True)
-class Known:
+class Magnitude:
     """A finite number with |x| <= `most` that is a multiple of 2^`step`."""
 
     most: float
     step: int
 
     @staticmethod
-    def of(numbers: AnyArray) -> Known | None:
+    def of(numbers: AnyArray) -> Magnitude | None:
         """What is known of each of some numbers; None if one is not finite."""
         numbers = np.asarray(numbers, np.float64)
         if not np.isfinite(numbers).all():
@@ -62,27 +62,27 @@ class Known:
         whole = np.abs(fractions * 2.0**53).astype(np.int64)
         lowest = np.log2((whole & -whole).astype(np.float64)).astype(np.int64)
         steps = exponents.astype(np.int64) - 53 + lowest
-        return Known(float(np.abs(numbers).max(initial=0)), int(steps.min(initial=0)))
+        return Magnitude(float(np.abs(numbers).max(initial=0)), int(steps.min(initial=0)))
 
 
-def _of_type(i: Scalar) -> Known | None:
+def _of_type(i: Scalar) -> Magnitude | None:
     """What the type of a scalar says; None for floats and integers of 64 bits."""
     if i.type in FLOATS or WIDTHS[i.type] > WIDTHS[_WORD]:
         return None
     bits = WIDTHS[i.type]
-    return Known(2.0 ** (bits - 1) if i.signed and bits > 1 else 2.0**bits - 1, 0)
+    return Magnitude(2.0 ** (bits - 1) if i.signed and bits > 1 else 2.0**bits - 1, 0)
 
 
-def _fits(known: Known, i: Scalar) -> bool:
+def _fits(known: Magnitude, i: Scalar) -> bool:
     """Whether numbers of a magnitude fit the integer type of a scalar."""
     return i.signed and known.most < 2.0 ** (WIDTHS[i.type] - 1)
 
 
 class _Rewriting:
-    def __init__(self, body: Scalars, isa: InstructionSet, arguments: Mapping[int, Known | None]):
+    def __init__(self, body: Scalars, isa: InstructionSet, arguments: Mapping[int, Magnitude | None]):
         self.old, self.isa, self.given = body, isa, arguments
         self.body: list[Scalar] = []
-        self.known: list[Known | None] = []
+        self.known: list[Magnitude | None] = []
         self.numbers: list[int] = []
 
     def run(self) -> Scalars:
@@ -218,11 +218,11 @@ class _Rewriting:
 
     # What is known of a scalar.
 
-    def _of(self, i: Scalar) -> Known | None:
+    def _of(self, i: Scalar) -> Magnitude | None:
         if isinstance(i.what, Argument):
             return self.given.get(i.what.index) or _of_type(i)
         if isinstance(i.what, Number):
-            return Known.of(np.array(i.what.number, np.float32 if i.type == "float" else np.float64))
+            return Magnitude.of(np.array(i.what.number, np.float32 if i.type == "float" else np.float64))
         operands = [self.known[n] for n in i.arguments]
         known = [each for each in operands if each is not None]
         found = self._computed(i, known) if known and len(known) == len(operands) else None
@@ -233,23 +233,23 @@ class _Rewriting:
         # Integers beyond their type wrap.
         return found if _fits(found, i) else _of_type(i)
 
-    def _computed(self, i: Scalar, of: Sequence[Known]) -> Known | None:
+    def _computed(self, i: Scalar, of: Sequence[Magnitude]) -> Magnitude | None:
         found = _of_sum(i, of)
         if found is not None:
             return found
         first, slack = of[0], _slack(i)
         if isinstance(i.what, Within):
-            ends = Known.of(np.array([i.what.low, i.what.high]))
+            ends = Magnitude.of(np.array([i.what.low, i.what.high]))
             return None if ends is None else _either([ends, first])
         if i.name in ("clamp", "maximum", "minimum"):
             return _either(of)
         if i.name == "convert":
             # Truncation to an integer gives a multiple of 1.
-            return Known(first.most * slack, first.step if i.type in FLOATS else max(first.step, 0))
+            return Magnitude(first.most * slack, first.step if i.type in FLOATS else max(first.step, 0))
         if i.name in ("round_nearest_even", "floor", "ceil", "round_nearest_afz") or isinstance(i.what, Nearest):
-            return Known(math.ceil(first.most), max(first.step, 0))
-        if isinstance(i.what, Dequantize) and (scale := Known.of(np.array(i.what.scale, np.float32))) is not None:
-            return Known((first.most + abs(i.what.zero_point)) * scale.most * slack, scale.step)
+            return Magnitude(math.ceil(first.most), max(first.step, 0))
+        if isinstance(i.what, Dequantize) and (scale := Magnitude.of(np.array(i.what.scale, np.float32))) is not None:
+            return Magnitude((first.most + abs(i.what.zero_point)) * scale.most * slack, scale.step)
         return None
 
 
@@ -257,28 +257,28 @@ def _slack(i: Scalar) -> float:
     return _SLACK if i.type in FLOATS else 1.0
 
 
-def _of_sum(i: Scalar, of: Sequence[Known]) -> Known | None:
+def _of_sum(i: Scalar, of: Sequence[Magnitude]) -> Magnitude | None:
     """What is known of a sum or product; None for other scalars."""
     first, last = of[0], of[-1]
     if i.name in ("add", "subtract"):
-        return Known((first.most + last.most) * _slack(i), min(first.step, last.step))
+        return Magnitude((first.most + last.most) * _slack(i), min(first.step, last.step))
     if i.name == "multiply":
-        return Known(first.most * last.most * _slack(i), first.step + last.step)
+        return Magnitude(first.most * last.most * _slack(i), first.step + last.step)
     if i.name in ("plus_product", "multiply_add"):
-        return Known((first.most * of[1].most + last.most) * _slack(i), min(first.step + of[1].step, last.step))
+        return Magnitude((first.most * of[1].most + last.most) * _slack(i), min(first.step + of[1].step, last.step))
     return None
 
 
-def _either(of: Sequence[Known]) -> Known:
-    return Known(max(each.most for each in of), min(each.step for each in of))
+def _either(of: Sequence[Magnitude]) -> Magnitude:
+    return Magnitude(max(each.most for each in of), min(each.step for each in of))
 
 
-def of_known(body: Scalars, isa: InstructionSet, arguments: Mapping[int, Known | None] | None = None) -> Scalars:
+def of_known(body: Scalars, isa: InstructionSet, arguments: Mapping[int, Magnitude | None] | None = None) -> Scalars:
     """A body with these forms. `arguments` has what is known of each `Argument`."""
     return _Rewriting(body, isa, {} if arguments is None else arguments).run()
 
 
-def known_of(body: Scalars, isa: InstructionSet, arguments: Mapping[int, Known | None]) -> list[Known | None]:
+def known_of(body: Scalars, isa: InstructionSet, arguments: Mapping[int, Magnitude | None]) -> list[Magnitude | None]:
     """What is known of each scalar of a body, which is not changed."""
     rewriting = _Rewriting(body, isa, arguments)
     return [rewriting.known[rewriting.append(i)] for i in body]

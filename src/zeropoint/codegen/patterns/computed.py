@@ -1,4 +1,4 @@
-"""A chain of elementwise ops from accumulators to i8, in the arithmetic of a runtime: `Computed`.
+"""A chain of elementwise ops from accumulators to i8, in the arithmetic of a runtime: `ComputedOutput`.
 
 %x = convert %acc                                    f32
 %v = add (multiply %x, scales), biases               constants are numbers, or have one per channel
@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Space, View
-from zeropoint.codegen.kernels.computed import Computed
+from zeropoint.codegen.kernels.computed import ComputedOutput
 from zeropoint.codegen.kernels.elements import Argument, Elementwise, Read, Scalar
 from zeropoint.codegen.llvm.types import FLOATS
 from zeropoint.codegen.patterns.match import Declined
@@ -116,7 +116,7 @@ class _Chain(Generic[FoundT]):
 
 def chain_of(
     values: Values, op: RequantizeOp, sums: Callable[[SSAValue], FoundT | Declined]
-) -> tuple[FoundT, Computed, SSAValue | None] | None:
+) -> tuple[FoundT, ComputedOutput, SSAValue | None] | None:
     """What computes the accumulators, the chain, and the added value; None if a requantize ends no such chain."""
     one = values.splat(op.multiplier) == 1 and op.behaviour.data == RequantizeBehaviour.FLOAT32_RNE.value
     if not one or element_dtype(element_of(op.result)) != np.int8:
@@ -132,7 +132,7 @@ def chain_of(
 
 def _computed(
     values: Values, op: RequantizeOp, accumulator: SSAValue, other: SSAValue | None, members: frozenset[Operation]
-) -> Computed | None:
+) -> ComputedOutput | None:
     scope = _Views(values)
     expression = Expression(scope, members, shape_of(op.result), RULES)
     every = expression.every
@@ -156,7 +156,7 @@ def _computed(
         made.append(i)
         places.append(len(made) - 1)
     output = op.requantization(np.ones(1, np.float32))
-    return Computed(
+    return ComputedOutput(
         tuple(made),
         tuple(array for array in numbers if array is not None),
         output.zero_point,

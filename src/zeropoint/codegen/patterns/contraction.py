@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.ir import SSAValue
 
-from zeropoint.codegen.kernels.computed import Computed
+from zeropoint.codegen.kernels.computed import ComputedOutput
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.blockwise import Blockwise
 from zeropoint.codegen.patterns.computed import chain_of
@@ -76,7 +76,7 @@ class ContractionMatch:
     weights: KernelWeights
     bias: Array
     tail: Tail
-    arithmetic: Requantization | Computed | ExpressedMatch | None
+    arithmetic: Requantization | ComputedOutput | ExpressedMatch | None
 
     @property
     def windows(self) -> Windows | None:
@@ -118,7 +118,7 @@ class ContractionMatch:
         """Whether 32 bits hold accumulators that are requantized, with the rounding terms in the biases."""
         output = self.arithmetic
         reaches = _reaches(self.weights, self.bias, self.source_reach)
-        if isinstance(output, Computed):
+        if isinstance(output, ComputedOutput):
             return all(bool((reach <= INT32_MAX).all()) for reach in reaches)
         return not isinstance(output, Requantization) or all(has_room(output, reach) for reach in reaches)
 

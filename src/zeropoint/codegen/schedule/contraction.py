@@ -10,7 +10,7 @@ import numpy as np
 from zeropoint.codegen.graph import EmittedKernel, Graph, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, Integers, Residual
 from zeropoint.codegen.kernels.blockwise import Blocks
-from zeropoint.codegen.kernels.computed import AnyEpilogue, Computed, ComputedEpilogue, Output
+from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, ComputedOutput, Output
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
@@ -227,7 +227,7 @@ class _Contraction:
         # Pixels have a pitch of 16 channels. The padding is computed and not read.
         channels = -(-channels // 16) * 16
         shape = WindowShape(height, width, channels, *apart, out_row, out_pixel, (rows, columns), strides)
-        if isinstance(output, Requantization | Computed):
+        if isinstance(output, Requantization | ComputedOutput):
             if shape.is_flat:
                 shape, weights = shape.turned(), weights.transpose(1, 0, 2)
             epilogue = self._epilogue(output, weights, bias)
@@ -313,7 +313,7 @@ class _Contraction:
         blocks, activation = self.match.blocks, self.match.source_reach
         sums = activation * magnitudes(weights) if blocks is None else blocks.reach(activation)
         reach = sums + np.abs(bias)
-        if isinstance(output, Computed):
+        if isinstance(output, ComputedOutput):
             return ComputedEpilogue.of(output, reach, self.isa)
         return Epilogue.of(output, reach, self.isa, self.match.result_bits)
 
@@ -324,7 +324,7 @@ class _Contraction:
         """
         channels, arithmetic, output = steps.shape[1], shape.arithmetic, self.match.arithmetic
         groups = list(shape.groups_of(self.isa, channels))
-        if isinstance(arithmetic, Integers) and isinstance(output, Requantization | Computed):
+        if isinstance(arithmetic, Integers) and isinstance(output, Requantization | ComputedOutput):
             own = _of_channels(output, chosen)
             packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, self._together, channels), bias, own)
         elif isinstance(arithmetic, Blocks) and (blocks := self.match.blocks) is not None:
@@ -346,7 +346,7 @@ class _Contraction:
 
 def _of_channels(output: Output, channels: slice) -> Output:
     """The same for some channels."""
-    if isinstance(output, Computed):
+    if isinstance(output, ComputedOutput):
         return output.of_channels(channels)
     multiplier = output.multiplier
     shift = None if multiplier.shift is None else multiplier.shift[channels]
