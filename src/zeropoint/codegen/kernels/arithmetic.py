@@ -98,7 +98,7 @@ class _IntegerSums:
     """Products of 8-bit activations and i8 weights, accumulated in i32. Parameters begin with the biases.
 
     With `pairs`, activations and weights have 16 bits, and a step has two products instead of four. If products could
-    saturate, weights are split into two `halves`.
+    saturate, or weights have nine bits, weights are split into several `halves`, whose sum they are.
     """
 
     halves: int
@@ -138,7 +138,8 @@ class _IntegerSums:
         if self.halves == 1:
             return laid
         taps = laid.view(np.int8)
-        return np.stack([taps >> 1, taps - (taps >> 1)], axis=2)
+        rest = [np.zeros_like(taps)] * (self.halves - 2)
+        return np.stack([taps >> 1, taps - (taps >> 1), *rest], axis=2)
 
     def order(self, isa: InstructionSet, count: int) -> IntArray:
         """(count, width): the channel, inside its group, of every element of `count` vectors."""
