@@ -191,6 +191,21 @@ def test_every_sum_of_two_bytes_in_floats_is_exact(
     assert_native_is_exact(sum_of_bytes(factors, addend, clamped=clamped), [PAIRS], isa)
 
 
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("real", [f32, f64], ids=str)
+@pytest.mark.parametrize(("zero_point", "storage"), [(-128, (-128, 127)), (5, (-20, 90)), (100, (-128, -1))])
+def test_floats_of_any_size_are_rounded_within_the_storage(
+    isa: InstructionSet, real: Attribute, zero_point: int, storage: tuple[int, int]
+) -> None:
+    net = Floats([(4107,)], 0, real)
+    program = net.finish(net.stored(net.values[0], Runtime(zero_point=zero_point, storage=storage)))
+    ties = np.arange(-1000, 1048) / 2
+    far = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 2.0**31, -(2.0**31) - 1, 0.49999997, 2.0**22 + 0.5]
+    dtype = np.float32 if real == f32 else np.float64
+    x = np.concatenate([ties, np.nextafter(ties, 1e9, dtype=np.float64), far]).astype(dtype)
+    assert_native_is_exact(program, [{"x0": x}], isa)
+
+
 def test_what_is_known_of_numbers_is_their_greatest_magnitude_and_lowest_bit() -> None:
     assert Magnitude.of(np.array([6.0, -8.5, 0.0])) == Magnitude(8.5, -1)
     assert Magnitude.of(np.array([136.0])) == Magnitude(136.0, 0)

@@ -146,6 +146,11 @@ class Nearest:
 
 
 @dataclass(frozen=True)
+class Truncated:
+    """A finite float within the range of i32, truncated to i32 (`known_scalars.py`)."""
+
+
+@dataclass(frozen=True)
 class Within:
     """A finite float, clamped to two numbers (`known_scalars.py`)."""
 
@@ -156,7 +161,7 @@ class Within:
 What = (
     Elementwise | Read | Number | Argument | Total | Reduce | PairSum | EveryOther | PairProduct | Interleaved | Rebased
     | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize | Quantize | Dequantize
-    | CommonScaleSum | Division | Nearest | Within
+    | CommonScaleSum | Division | Nearest | Truncated | Within
 )  # fmt: skip
 
 
@@ -409,5 +414,6 @@ _SPECIAL: dict[str | type[What], Special] = {
     Requantize: _requantize,
     "select": lambda f, i, _, values: f.select(*values),
     CommonScaleSum: _weighted_sum,
+    Truncated: lambda f, i, _, values: f.cast("fptosi", values[0], like(values[0], "i32")),
     Within: _within,
 }

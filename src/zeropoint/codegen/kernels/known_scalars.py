@@ -1,6 +1,7 @@
 """Rewrite scalars whose magnitude is known to forms with fewer instructions and the same bits.
 
     i32(round_nearest_even(x))              =  bits(x + 1.5 * 2^23) - MAGIC_BITS          |x| <= 2^22
+    requantize(i32(round_nearest_even(x)))  =  the same of x within the bounds of the result, for any x
     requantize by float32-rne               =  the same of f32(x) m, or x itself for m = 1
     f32(f64(a) f64(b) + f64(c))             =  one f32 multiply-add, if the sum in f64 is exact
     f32(f64(a) f64(b))                      =  a b in f32
@@ -21,6 +22,7 @@ import numpy as np
 
 from zeropoint.codegen.kernels.elements import (
     Argument,
+    Compare,
     Dequantize,
     Elementwise,
     Nearest,
@@ -28,6 +30,7 @@ from zeropoint.codegen.kernels.elements import (
     Requantize,
     Scalar,
     Scalars,
+    Truncated,
     Within,
 )
 from zeropoint.codegen.kernels.high_products import needed
@@ -42,6 +45,8 @@ _SLACK = 1 + 2.0**-20
 _LARGEST = 2.0**100
 """Floats up to this size, and products of two of them in f64, do not overflow."""
 _WORD = "i32"
+LEAST_STEP = -1074
+"""All f64, and so all f32, are multiples of 2^-1074."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,9 @@ class _Rewriting:
         if by.behaviour is not RequantizeBehaviour.FLOAT32_RNE or not isinstance(multiplier, Number):
             return None
         known, factor = self.known[acc], float(np.float32(multiplier.number))
+        limited = self._limited(self.body[acc], by) if factor == 1 else None
+        if limited is not None:
+            return self._converted(i, self._plus(limited, by.zero_point))
         if known is None or self.body[acc].type != _WORD or known.most * abs(factor) * _SLACK > NEAR:
             return None
         if abs(by.zero_point) > NEAR:
@@ -146,9 +154,29 @@ class _Rewriting:
             real = self.append(Scalar(Elementwise("convert"), "float", (acc,)))
             product = self.append(Scalar(Elementwise("multiply"), "float", (real, i.arguments[1])))
             acc = self.append(Scalar(Nearest(), _WORD, (product,)))
-        low, zero, high = (self.append(Scalar(Number(n), _WORD)) for n in (by.low, by.zero_point, by.high))
-        total = self.append(Scalar(Elementwise("add"), _WORD, (acc, zero))) if by.zero_point else acc
+        low, high = (self.append(Scalar(Number(n), _WORD)) for n in (by.low, by.high))
+        total = self._plus(acc, by.zero_point)
         return self._converted(i, self.append(Scalar(Elementwise("clamp"), _WORD, (low, total, high))))
+
+    def _plus(self, n: int, number: int) -> int:
+        if not number:
+            return n
+        return self.append(Scalar(Elementwise("add"), _WORD, (n, self.append(Scalar(Number(number), _WORD)))))
+
+    def _limited(self, acc: Scalar, by: Requantize) -> int | None:
+        """A float that is rounded to `acc`, within the bounds of the result before it is rounded. NaN becomes 0."""
+        rounded = self.body[acc.arguments[0]] if acc.name == "convert" else acc
+        low, high = by.low - by.zero_point, by.high - by.zero_point
+        if rounded.name != "round_nearest_even" or acc.type != _WORD or not acc.signed or max(-low, high) > NEAR:
+            return None
+        (x,), real = rounded.arguments, rounded.type
+        known = self.append(Scalar(Compare("eq"), "i1", (x, x), signed=False))
+        zero = self.append(Scalar(Number(0.0), real))
+        number = self.append(Scalar(Elementwise("select"), real, (known, x, zero)))
+        inside = self.append(Scalar(Within(low, high), real, (number,)))
+        if real == "float":
+            return self.append(Scalar(Nearest(), _WORD, (inside,)))
+        return self.append(Scalar(Truncated(), _WORD, (self.append(replace(rounded, arguments=(inside,))),)))
 
     def _within(self, i: Scalar) -> int | None:
         """A clamp of a finite float to numbers."""
@@ -223,6 +251,8 @@ class _Rewriting:
             return self.given.get(i.what.index) or _of_type(i)
         if isinstance(i.what, Number):
             return Magnitude.of(np.array(i.what.number, np.float32 if i.type == "float" else np.float64))
+        if isinstance(i.what, Within) and self.known[i.arguments[0]] is None:
+            return Magnitude(max(abs(i.what.low), abs(i.what.high)), LEAST_STEP)
         operands = [self.known[n] for n in i.arguments]
         known = [each for each in operands if each is not None]
         found = self._computed(i, known) if known and len(known) == len(operands) else None

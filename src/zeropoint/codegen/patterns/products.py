@@ -114,10 +114,11 @@ def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Decli
         return Declined(
             f"found {product.lhs.type} by {product.rhs.type} in {product.result.type}, expected sums in i32"
         )
-    if terms * size % 4:
-        return Declined(f"found {terms} terms, expected a multiple of {4 // size}")
-    if other_zero and (size > 1 or other_zero < LEAST_ZERO):
-        return Declined(f"found zero point {other_zero} of the second operand, expected 0, or {LEAST_ZERO}..127 of i8")
+    if terms * size % 4 or (other_zero and (size > 1 or other_zero < LEAST_ZERO)):
+        return Declined(
+            f"found {terms} terms and zero point {other_zero} of the second operand, expected a multiple of "
+            f"{4 // size}, and 0 or, for i8, {LEAST_ZERO}..127"
+        )
     if not has_room(output, reach_of_product(terms, channels, size, other_zero)):
         return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
     return ProductMatch(describe(op), op.result, lhs, rhs, (zero, other_zero), dims, output).match
