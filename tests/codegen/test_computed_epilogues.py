@@ -15,7 +15,7 @@ from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.computed import ComputedEpilogue
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
-from zeropoint.codegen.kernels.elements import Within
+from zeropoint.codegen.kernels.finite import Within
 from zeropoint.codegen.kernels.known_scalars import Magnitude, known_of
 from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.codegen.llvm.isa import InstructionSet

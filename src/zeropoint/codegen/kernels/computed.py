@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zeropoint.codegen.kernels.access import Elements
-from zeropoint.codegen.kernels.elements import Argument, Elementwise, Nearest, Number, Scalar, Scalars, Within
+from zeropoint.codegen.kernels.elements import Argument, Elementwise, Number, Scalar, Scalars
+from zeropoint.codegen.kernels.finite import Nearest, Within
 from zeropoint.codegen.kernels.known_scalars import Magnitude, known_of, of_known
 from zeropoint.codegen.kernels.quantize import NEAR
 from zeropoint.codegen.kernels.requantize import (

@@ -12,15 +12,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, nearest, within
 from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
 from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
 from zeropoint.codegen.kernels.half_precision import narrowed
 from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, float_remainder, multiply_high
-from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS, Dequantize, Quantize, dequantized, quantized
+from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, quantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
-from zeropoint.codegen.kernels.scalars import bounded, converted
+from zeropoint.codegen.kernels.scalars import converted
 from zeropoint.codegen.kernels.word_scalars import (
     EveryOther,
     Interleaved,
@@ -138,24 +139,6 @@ class Requantize:
     zero_point: int
     low: int
     high: int
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """A float of at most 2^22, rounded to even, as i32 (`known_scalars.py`)."""
-
-
-@dataclass(frozen=True)
-class Truncated:
-    """A finite float within the range of i32, truncated to i32 (`known_scalars.py`)."""
-
-
-@dataclass(frozen=True)
-class Within:
-    """A finite float, clamped to two numbers (`known_scalars.py`)."""
-
-    low: float
-    high: float
 
 
 What = (
@@ -379,16 +362,6 @@ def _quotient(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequen
     return converted(f, f.clamp(found, i.what.storage_min, i.what.storage_max), i.type, signed=True)
 
 
-def _within(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    assert isinstance(i.what, Within)
-    return bounded(f, values[0], i.what.low, i.what.high)
-
-
-def _nearest(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    # The sum has no fraction bits: its last bits are the integer.
-    return f.add(f.bits(f.binary("fadd", values[0], MAGIC), like(values[0], "i32")), -MAGIC_BITS)
-
-
 def _quantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     assert isinstance(i.what, Quantize)
     return quantized(f, i.what, i.type, *values)
@@ -409,11 +382,11 @@ _SPECIAL: dict[str | type[What], Special] = {
     "multiply_add": lambda f, i, _, values: f.intrinsic("fma", *values),
     "multiply_high": lambda f, i, _, values: multiply_high(f, *values),
     Narrow: _narrow,
-    Nearest: _nearest,
+    Nearest: lambda f, i, _, values: nearest(f, values[0]),
     Quantize: _quantize,
     Requantize: _requantize,
     "select": lambda f, i, _, values: f.select(*values),
     CommonScaleSum: _weighted_sum,
     Truncated: lambda f, i, _, values: f.cast("fptosi", values[0], like(values[0], "i32")),
-    Within: _within,
+    Within: lambda f, i, _, values: within(f, i.what, values[0]),
 }

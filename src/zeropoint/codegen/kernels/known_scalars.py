@@ -25,14 +25,12 @@ from zeropoint.codegen.kernels.elements import (
     Compare,
     Dequantize,
     Elementwise,
-    Nearest,
     Number,
     Requantize,
     Scalar,
     Scalars,
-    Truncated,
-    Within,
 )
+from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within
 from zeropoint.codegen.kernels.high_products import needed
 from zeropoint.codegen.kernels.quantize import NEAR
 from zeropoint.codegen.llvm.isa import InstructionSet

@@ -22,6 +22,7 @@ from zeropoint.codegen.patterns.blockwise import Blockwise
 from zeropoint.codegen.patterns.computed import chain_of
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
+from zeropoint.codegen.patterns.pools import Pool, pooled_image
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows, constant_weights
 from zeropoint.codegen.values import Values
@@ -32,7 +33,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization, RequantizeBehaviour
@@ -49,15 +50,6 @@ class ExpressedMatch:
     """Dequantization of i32 accumulators to f32, with one scale per channel."""
 
     scales: FloatArray
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Sums of (value - zero) over windows of an image."""
-
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    zero: int
 
 
 KernelWeights = Windows | Array | Pool | Blockwise | Dequantized
@@ -282,7 +274,7 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
         return matrix if isinstance(matrix, Declined) else (op.lhs, matrix)
     if (blocks := Blockwise.of(values, value)) is not None:
         return blocks.source, blocks
-    pooled = _pooled(values, value)
+    pooled = pooled_image(values, value)
     if pooled is None or bias is not None:
         return Declined("found no sum of products with constant weights before it")
     image, pool = pooled
@@ -394,32 +386,3 @@ def _reaches(weights: KernelWeights, bias: IntArray, reach: int) -> Iterator[Int
         yield weights.reach(reach) + np.abs(bias)
     elif isinstance(weights, np.ndarray):
         yield reach * magnitudes(weights) + np.abs(bias)
-
-
-def _pooled(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | None:
-    """The image and the windows of a sum of convert(x) - zero over image dimensions, optionally reshaped; or None."""
-    op = defining_op(value)
-    if isinstance(op, hlo.ReshapeOp):
-        op = defining_op(op.operand)
-    if not isinstance(op, hlo.ReduceOp | hlo.ReduceWindowOp) or len(op.operands) != 2:
-        return None
-    adds = isinstance(op.body.block.first_op, hlo.AddOp)
-    centred = defining_op(op.operands[0])
-    if not adds or values.splat(op.operands[1]) != 0 or not isinstance(centred, hlo.SubtractOp):
-        return None
-    converted, zero = defining_op(centred.lhs), values.splat(centred.rhs)
-    if not isinstance(converted, hlo.ConvertOp) or zero is None or not values.is_image(converted.operand):
-        return None
-    image = converted.operand
-    shape, (y, x) = shape_of(image), values.spatial
-    if isinstance(op, hlo.ReduceOp):
-        plain = array_values(op.dimensions) == (y, x)
-        return (image, Pool((shape[y], shape[x]), (1, 1), int(zero))) if plain else None
-    sizes, ones = array_values(op.window_dimensions), (1,) * 4
-    strides = array_values(op.window_strides, ones)
-    plain = (
-        all(sizes[d] == strides[d] == 1 for d in range(4) if d not in (y, x))
-        and array_values(op.window_dilations, ones) == array_values(op.base_dilations, ones) == ones
-        and not any(side for pair in padding_values(op.padding, 4) for side in pair)
-    )
-    return (image, Pool((sizes[y], sizes[x]), (strides[y], strides[x]), int(zero))) if plain else None
