@@ -25,21 +25,43 @@ def reals(scale: float, zero: int) -> Array:
     return np.concatenate([near, far, (random.normal(0, 100 * scale, 1000)).astype(np.float32)])
 
 
+SCALES = [(0.1, 0), (1 / 255, -127), (0.0078125, 127), (ALL_ONES, 3), (1e-30, -7), (1e30, 1)]
+
+
 @pytest.mark.parametrize("stored", ["i8", "i16", "i8<-127:127>"])
-@pytest.mark.parametrize(
-    ("scale", "zero"), [(0.1, 0), (1 / 255, -128), (0.0078125, 127), (ALL_ONES, 3), (1e-30, -7), (1e30, 1)]
-)
-def test_computed_floats_are_quantized_exactly(stored: str, scale: float, zero: int) -> None:
-    if "-127" in stored and zero < -127:
-        zero = -127
-    x = reals(scale, zero)
-    real, quantized = f"tensor<{x.size}xf32>", f"tensor<{x.size}x!quant.uniform<{stored}:f32, {scale:.17e}:{zero}>>"
+@pytest.mark.parametrize("profile", ["stablehlo", "fixed32", "fixed32-double", "onnxruntime", "xnnpack", "openvino"])
+def test_computed_floats_are_quantized_exactly(profile: str, stored: str) -> None:
+    inputs = [reals(scale, zero) for scale, zero in SCALES]
+    size, lines = inputs[0].size, list[str]()
+    real, joined = f"tensor<{size}xf32>", f"tensor<{len(SCALES) * size}xi{8 if 'i8' in stored else 16}>"
+    for n, (scale, zero) in enumerate(SCALES):
+        kind = f"!quant.uniform<{stored}:f32, {scale:.17e}:{zero}>"
+        integers = f"tensor<{size}x{stored.split('<')[0]}>"
+        lines += [
+            f"%n{n} = stablehlo.negate %x{n} : {real}",
+            f"%q{n} = stablehlo.uniform_quantize %n{n} : ({real}) -> tensor<{size}x{kind}>",
+            f"%s{n} = quant.scast %q{n} : tensor<{size}x{kind}> to {integers}",
+        ]
+    every = range(len(SCALES))
+    lines.append(f"%y = stablehlo.concatenate {', '.join(f'%s{n}' for n in every)}, dim = 0 : "
+                 f"({', '.join(integers for _ in every)}) -> {joined}")  # fmt: skip
+    program = main(", ".join(f"%x{n}: {real}" for n in every), joined, *lines)
+    program.module.attributes[PROFILE] = StringAttr(profile)
+    for isa in HERE:
+        assert_native_is_exact(program, [{f"arg{n}": -x for n, x in enumerate(inputs)}], isa)
+
+
+@pytest.mark.parametrize("bits", [22, 23, 24])
+def test_storage_of_more_bits_than_a_sum_rounds_is_exact(bits: int) -> None:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    x = np.linspace(1.2 * low, 1.2 * high, 999).astype(np.float32)
+    real, quantized = f"tensor<{x.size}xf32>", f"tensor<{x.size}x!quant.uniform<i32<{low}:{high}>:f32, 1.0>>"
     program = main(
         f"%x: {real}", quantized, f"%n = stablehlo.negate %x : {real}",
         f"%y = stablehlo.uniform_quantize %n : ({real}) -> {quantized}",
     )  # fmt: skip
-    for isa in HERE:
-        assert_native_is_exact(program, [{"arg0": -x}], isa)
+    program.module.attributes[PROFILE] = StringAttr("fixed32")
+    assert_native_is_exact(program, [{"arg0": -x}], HERE[0])
 
 
 @pytest.mark.parametrize("stored", ["i8", "i8<0:15>", "u8<0:15>", "i16<-100:100>"])

@@ -99,7 +99,23 @@ class Allocation:
         if inside is not None:
             return inside
         few = narrow and shape[self.values.innermost(value)] <= 4
-        return self.padded(op, shape, BYTE, 4 if few else 16, halo)
+        pitch = 1 if few and self._is_read_in_rows(value) else 4 if few else 16
+        return self.padded(op, shape, BYTE, pitch, halo)
+
+    def _is_read_in_rows(self, value: SSAValue) -> bool:
+        """Whether all readers of an image of one channel are contractions that take rows of adjacent bytes."""
+        for use in value.uses:
+            user = use.operation
+            if isinstance(user, StorageCastOp) or (isinstance(user, PadOp) and use.index == 0):
+                if not self._is_read_in_rows(user.results[0]):
+                    return False
+            elif isinstance(user, KernelOp) and user.kind.data == "contraction":
+                windows = contraction_of(self.program, user, self._found).windows
+                if use.index or windows is None or not windows.reads_rows:
+                    return False
+            else:
+                return False
+        return True
 
     def _inside_concatenation(self, value: SSAValue) -> View | None:
         """The view of a value inside a concatenation that reads it; None if kernels cannot write it there."""

@@ -292,7 +292,9 @@ def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[n
     strides = [image, row, pitch]
     strides.insert(channel, dtype.itemsize)
     assert c * dtype.itemsize <= pitch
-    return View(Buffer(Space.ARENA, n * image), top * row + left * pitch, tuple(shape), tuple(strides), dtype, halo)
+    # A kernel that reads four bytes of a row at once reads up to three beyond the last.
+    size = n * image if pitch % 4 == 0 else -(-(n * image + 3) // 16) * 16
+    return View(Buffer(Space.ARENA, size), top * row + left * pitch, tuple(shape), tuple(strides), dtype, halo)
 
 
 def matrix_view(shape: Sequence[int], dtype: np.dtype[np.generic], multiple: int) -> View:

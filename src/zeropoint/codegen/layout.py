@@ -310,6 +310,8 @@ class _Layout:
     def _read(self, op: KernelOp, source: SSAValue, match: ContractionMatch) -> View:
         """The source of a contraction, in a layout that its kernel can read."""
         if match.arithmetic is not None:
+            if match.windows is not None and match.windows.reads_rows and self.values.has_rows(self.views[source]):
+                return self.views[source]
             view = self._fitting(op, source, 16 if match.depthwise else 4)
             return view if match.matrix is None else self._even(op, view)
         view = self.views[source]
@@ -319,7 +321,7 @@ class _Layout:
 
     def _added(self, op: KernelOp, other: SSAValue, match: ContractionMatch) -> View:
         """The value that a contraction adds at its end, in a layout that its kernel can read."""
-        if match.tail.sum is None:
+        if element_dtype(element_of(other)) != np.int8:
             return self._lined(op, other)
         view = self._fitting(op, other)
         return view if match.matrix is None else self._even(op, view)

@@ -80,6 +80,14 @@ class Values:
         stored = view.activations or view.dtype == np.int16
         return stored and adjacent and not any(n % multiple for n in (*steps, view.offset, view.buffer.size))
 
+    def has_rows(self, view: View) -> bool:
+        """Whether an image of one channel has adjacent pixels, and whole words may be read from any of them."""
+        images, channels, _, _ = self.image(view)
+        image, _, row, pixel = self.image_strides(view)
+        top, left, _, _ = view.halo.sides if view.halo else (0, 0, 0, 0)
+        end = view.offset - top * row - left * pixel + images * image
+        return view.activations and channels == pixel == 1 and end + 3 <= view.buffer.size
+
     def innermost(self, value: SSAValue) -> int:
         """The dimension whose elements are adjacent in the arena; -1 for a scalar."""
         channel = self.channel if self.is_image(value) else None

@@ -8,13 +8,14 @@ from typing import Protocol
 
 import numpy as np
 
-from zeropoint.codegen.kernels.requantize import Epilogue, channel_order, channels_stored, of_channels, side_by_side
+from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, Output, parameters_of, rounding_of
+from zeropoint.codegen.kernels.requantize import channel_order, channels_stored, of_channels, side_by_side
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, vector
-from zeropoint.numerics import CommonScaleSum, Requantization
+from zeropoint.numerics import CommonScaleSum
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN
 
@@ -37,8 +38,8 @@ class TileTarget:
 class Residual:
     """A value that is added to the output. Its pixel (y, x) is at y * row + x * pixel, in bytes.
 
-    `total` is the weighted sum for i8; None for floats. `first` says whether the value is the first operand of the sum;
-    the other operand is the output of the contraction.
+    `total` is the weighted sum for i8; None for floats, and if the epilogue adds the value. `first` says whether the
+    value is the first operand of the sum; the other operand is the output of the contraction.
     """
 
     row: int
@@ -97,7 +98,7 @@ class _IntegerSums:
     """Products of 8-bit activations and i8 weights, accumulated in i32. Parameters begin with the biases.
 
     With `pairs`, activations and weights have 16 bits, and a step has two products instead of four. If products could
-    saturate, weights are split into two `halves`.
+    saturate, or weights have nine bits, weights are split into several `halves`, whose sum they are.
     """
 
     halves: int
@@ -137,7 +138,8 @@ class _IntegerSums:
         if self.halves == 1:
             return laid
         taps = laid.view(np.int8)
-        return np.stack([taps >> 1, taps - (taps >> 1)], axis=2)
+        rest = [np.zeros_like(taps)] * (self.halves - 2)
+        return np.stack([taps >> 1, taps - (taps >> 1), *rest], axis=2)
 
     def order(self, isa: InstructionSet, count: int) -> IntArray:
         """(count, width): the channel, inside its group, of every element of `count` vectors."""
@@ -172,7 +174,7 @@ class Integers(_IntegerSums):
     Parameters are the biases (i32) and the parameters of the epilogue.
     """
 
-    epilogue: Epilogue
+    epilogue: AnyEpilogue
     residual: Residual | None = None
 
     @property
@@ -193,21 +195,35 @@ class Integers(_IntegerSums):
         count = len(pixels[0])
         stored, rest = channels_stored(count, isa), f.at(parameters, count * isa.bytes)
         for pixel, sums in enumerate(pixels):
-            packed = self.epilogue.emit(f, isa, sums, rest)
-            if to.other is not None and self.residual is not None and self.residual.total is not None:
+            added = None
+            if to.other is not None and self.residual is not None:
                 added = f.load_first(isa.i8, stored, to.other, pixel * self.residual.pixel)
-                # The weighted sum has a multiplier for each operand, in the order of the program.
-                operands = [added, packed] if self.residual.first else [packed, added]
-                packed = summed(f, isa, self.residual.total, operands)
+            packed = self._packed(f, isa, sums, rest, added)
             f.store_first(packed, stored, to.out, pixel * to.step)
 
+    def _packed(
+        self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value, added: Value | None
+    ) -> Value:
+        """The results of a pixel."""
+        if isinstance(self.epilogue, ComputedEpilogue):
+            return self.epilogue.emit(f, isa, sums, parameters, added)
+        packed = self.epilogue.emit(f, isa, sums, parameters)
+        if added is None or self.residual is None or self.residual.total is None:
+            return packed
+        # The weighted sum has a multiplier for each operand, in the order of the program.
+        operands = [added, packed] if self.residual.first else [packed, added]
+        return summed(f, isa, self.residual.total, operands)
+
     def pack(
-        self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, output: Requantization
+        self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, output: Output
     ) -> bytes:
         """`pack_with` the parameters of the epilogue, whose rounding term the biases include."""
-        start = bias + self.epilogue.rounding(output.multiplier)
-        own = self.epilogue.parameters
-        return self.pack_with(isa, groups, weights, start, lambda count, covered: own(isa, output, covered, count))
+        start = bias + rounding_of(self.epilogue, output)
+
+        def own(count: int, covered: IntArray) -> AnyArray:
+            return parameters_of(self.epilogue, isa, output, covered, count)
+
+        return self.pack_with(isa, groups, weights, start, own)
 
 
 @dataclass(frozen=True)

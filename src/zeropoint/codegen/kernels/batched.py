@@ -56,15 +56,15 @@ class Batched:
 class Packing:
     """Packs i8 or i16 activations (terms, channels) as the weights of `kernel`, for every batch.
 
-    `row` and `column` are the strides of terms and channels in bytes. One of them is `itemsize`. `zero` is the zero
-    point of the other operand. The template has the biases and parameters of every group.
+    `row` and `column` are the strides of terms and channels in bytes. One of them is `itemsize`. `zeros` are the zero
+    points of the other operand and of this one. The template has the biases and parameters of every group.
     """
 
     kernel: Contraction
     channels: int
     row: int
     column: int
-    zero: int
+    zeros: tuple[int, int]
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
 
@@ -166,26 +166,35 @@ class _Group:
         columns = self._columns(source, channel)
 
         def step(index: Value, carried: list[Value]) -> list[Value]:
-            weights = self._four(columns, index)
-            there = f.at(target, f.mul(index, self.step))
-            if self.halves == 1:
-                f.store(weights, there, align=16)
-            else:
-                # w >> 1 and w - (w >> 1): products of such halves cannot saturate 16 bits.
-                low = f.binary("ashr", weights, 1)
-                f.store(low, there, align=16)
-                f.store(f.binary("sub", weights, low), there, self.count * isa.bytes, align=16)
+            there, total = f.at(target, f.mul(index, self.step)), carried[0]
             dot = narrow.pairs if self.arithmetic.pairs else narrow.dot
-            # Products with ones add up the weights, for the correction by the zero point.
-            return [dot(f, carried[0], ones, weights)]
+            for n, part in enumerate(self._parts(self._four(columns, index))):
+                f.store(part, there, n * self.count * isa.bytes, align=16)
+                # Products with ones add up the weights, for the correction by the zero point.
+                total = dot(f, total, ones, part)
+            return [total]
 
         zero = Value(narrow.i32, "zeroinitializer")
         (sums,) = f.loop(0, packing.kernel.steps, 1, step, [zero], entered=True)
         biases = packing.kernel.steps * self.step
         start = f.load(narrow.i32, target, biases, align=16)
         # sum (x - z) w = sum x w - z sum w. If the kernel's x is unsigned, it has 128 added.
-        start = f.add(start, f.mul(sums, -(packing.zero + self.arithmetic.offset(isa))))
+        start = f.add(start, f.mul(sums, -(packing.zeros[0] + self.arithmetic.offset(isa))))
         f.store(start, target, biases, align=16)
+
+    def _parts(self, weights: Value) -> list[Value]:
+        """Vectors whose sum is the weights minus their zero point."""
+        f, zero = self.f, self.packing.zeros[1]
+        parts = [weights]
+        if zero:
+            # The nearest byte whose difference with the zero point is a byte, and the rest, of the other sign.
+            near = f.intrinsic("smax", weights, zero - 128) if zero > 0 else f.intrinsic("smin", weights, zero + 127)
+            parts = [f.add(near, -zero), f.binary("sub", weights, near)]
+        if self.halves == len(parts):
+            return parts
+        # w >> 1 and w - (w >> 1): products of such halves cannot saturate 16 bits.
+        low = [f.binary("ashr", part, 1) for part in parts]
+        return [*low, *(f.binary("sub", part, half) for part, half in zip(parts, low, strict=True))]
 
     def _columns(self, source: Value, channel: Value) -> list[Value]:
         """The addresses of the words of the first step. Channels past the last one read valid channels instead."""

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Expressed, Integers, Residual, TileSums, TileTarget
+from zeropoint.codegen.kernels.computed import Output
 from zeropoint.codegen.kernels.integers import lower_halves
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, vector
-from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.blockwise import FRACTION
 
@@ -122,7 +122,7 @@ class Blocks:
         groups: ChannelGroups,
         weights: AnyArray,
         bias: IntArray,
-        output: Requantization | FloatArray,
+        output: Output | FloatArray,
         factors: IntArray,
         corrections: IntArray,
     ) -> bytes:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zeropoint.codegen.kernels.computed import Output, parameters_of, rounding_of
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP, channel_order, of_channels, side_by_side
@@ -26,7 +27,6 @@ from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64, vector
 from zeropoint.codegen.parameters import ALIGNMENT
-from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
 AHEAD = 1 << 17
@@ -91,10 +91,10 @@ class Depthwise(DepthwiseShape):
         """Number of passes times blocks."""
         return self.passes * sum(block.count for block in self.blocks(isa))
 
-    def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Requantization) -> bytes:
+    def pack(self, isa: InstructionSet, weights: AnyArray, bias: IntArray, output: Output) -> bytes:
         """Pack weights (kernel rows, kernel columns, channels) i8 and biases (channels,) as the kernel reads them."""
         channels = weights.shape[2]
-        start = bias - isa.offset * weights.sum((0, 1), dtype=np.int64) + self.epilogue.rounding(output.multiplier)
+        start = bias - isa.offset * weights.sum((0, 1), dtype=np.int64) + rounding_of(self.epilogue, output)
         taps, packed = self._taps(weights), bytearray()
         for block in self.blocks(isa):
             packed.extend(bytes(block.begin - len(packed)))
@@ -103,7 +103,7 @@ class Depthwise(DepthwiseShape):
             covered = np.where(covered < channels, covered, -1)
             chosen = covered[:, channel_order(GROUP, block.isa.width)]
             biases = of_channels(start, chosen, np.int32)
-            own = self.epilogue.parameters(block.isa, output, covered, GROUP)
+            own = parameters_of(self.epilogue, block.isa, output, covered, GROUP)
             packed.extend(side_by_side(taps[chosen].transpose(0, 3, 4, 5, 6, 1, 2, 7), biases, own).data)
         return bytes(packed)
 

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.requantize import GROUP, Epilogue
+from zeropoint.codegen.kernels.computed import AnyEpilogue
+from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value
@@ -59,7 +60,7 @@ class DepthwiseShape(WindowShape):
     """The shape of an 8-bit depthwise convolution whose results are requantized."""
 
     halves: int
-    epilogue: Epilogue
+    epilogue: AnyEpilogue
 
     @property
     def paired(self) -> int:

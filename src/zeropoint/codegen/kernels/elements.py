@@ -1,9 +1,9 @@
 """The computation of a loop nest for one element: a list of scalars, each computed from earlier ones by its `what`.
 
-`Elementwise` is the StableHLO op of that name, or one of two other ops. `plus_product` is a b + c in f32 or f64, a step
-of a sum of products. `multiply_high` is the upper half of a product of two i32 (`high_products.py`). Other kinds of
-scalars have a class each. Unary float functions, except for sqrt, floor and the like, are computed in f64 and rounded
-once.
+`Elementwise` is the StableHLO op of that name, or one of three other ops. `plus_product` is a b + c in f32 or f64, a
+step of a sum of products. `multiply_add` is a b + c in f64, rounded once. `multiply_high` is the upper half of a
+product of two i32 (`high_products.py`). Other kinds of scalars have a class each. Unary float functions, except for
+sqrt, floor and the like, are computed in f64 and rounded once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, nearest, within
 from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
 from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
@@ -143,7 +144,7 @@ class Requantize:
 What = (
     Elementwise | Read | Number | Argument | Total | Reduce | PairSum | EveryOther | PairProduct | Interleaved | Rebased
     | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize | Quantize | Dequantize
-    | CommonScaleSum | Division
+    | CommonScaleSum | Division | Nearest | Truncated | Within
 )  # fmt: skip
 
 
@@ -378,10 +379,14 @@ _SPECIAL: dict[str | type[What], Special] = {
     "convert": lambda f, i, of, values: converted(f, values[0], i.type, signed=of[0].signed, to_signed=i.signed),
     Dequantize: _dequantize,
     Division: _quotient,
+    "multiply_add": lambda f, i, _, values: f.intrinsic("fma", *values),
     "multiply_high": lambda f, i, _, values: multiply_high(f, *values),
     Narrow: _narrow,
+    Nearest: lambda f, i, _, values: nearest(f, values[0]),
     Quantize: _quantize,
     Requantize: _requantize,
     "select": lambda f, i, _, values: f.select(*values),
     CommonScaleSum: _weighted_sum,
+    Truncated: lambda f, i, _, values: f.cast("fptosi", values[0], like(values[0], "i32")),
+    Within: lambda f, i, _, values: within(f, i.what, values[0]),
 }

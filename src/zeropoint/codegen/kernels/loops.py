@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, started
 from zeropoint.codegen.kernels.elements import LookUp, Scalars, Total, is_function, width_inside
+from zeropoint.codegen.kernels.known_scalars import of_known
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, vector
@@ -119,7 +120,7 @@ class Nest(OuterLoops):
         # loaded once, because no store changes it.
         apart = ("" if read.strides == self.write.strides else "noalias " for read in self.reads)
         f = module.kernel(name, *(f"{kind}in{n}" for n, kind in enumerate(apart)), "out")
-        _Emitter(self, isa, f).kernel()
+        _Emitter(replace(self, body=of_known(self.body, isa)), isa, f).kernel()
 
 
 def _combined_elements(nest: Nest) -> int:

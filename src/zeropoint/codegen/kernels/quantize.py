@@ -1,11 +1,10 @@
 """`uniform_quantize` and `uniform_dequantize` of vectors.
 
-Quantization of f32 with one scale, clamp(rne(x / s + zp)), takes a few operations (`quantized_bits`).
-
-x is clamped first, to numbers that quantize to the bounds. This is equivalent, because division and rounding are
-monotonic. Then x / s is computed without a division. With r = RN(1 / s), q = RN(x r) and e = x - q s (one FMA, exact),
-RN(q + e r) is the correctly rounded quotient (Markstein), unless all bits of the significand of s are ones. Quotients
-that underflow round to zp in any case. A sum with 1.5 * 2^23 has no fraction bits: its last bits are the integer.
+Quantization of f32 with one scale takes a few operations (`quantized_bits`). If it divides, x is clamped first, to
+numbers that quantize to the bounds. This is equivalent, because division and rounding are monotonic. Then x / s is
+computed without a division. With r = RN(1 / s), q = RN(x r) and e = x - q s (one FMA, exact), RN(q + e r) is the
+correctly rounded quotient (Markstein), unless all bits of the significand of s are ones. Quotients that underflow round
+to zp in any case. A sum with 1.5 * 2^23 has no fraction bits: its last bits are the integer.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from zeropoint.numerics.affine import QuantizeBehaviour
 MAGIC = 3 * 2.0**22
 MAGIC_BITS = 0x4B400000
 """The same as an integer."""
+NEAR = 2.0**22
+"""The greatest float that a sum with `MAGIC` rounds: it stays within 2^23 and 2^24."""
 
 
 QUANTIZES = frozenset(
@@ -36,6 +37,9 @@ QUANTIZES = frozenset(
     )
 )
 """The behaviours of `quantized`."""
+_AFTER = QuantizeBehaviour.RNE_AFTER_ZERO_POINT
+_MULTIPLIES = frozenset((QuantizeBehaviour.RNE_RECIPROCAL, QuantizeBehaviour.RNE_BY_RANGE))
+"""The behaviours that multiply: XNNPACK's by 1 / s."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,7 @@ class Dequantize:
 def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Value) -> Value:
     """clamp(round(x / s + zp)) in the arithmetic of the float type. NaN becomes zp or 0. Wide bounds clamp in f64."""
     scale, zero = parameters or (constant(x.type, by.scale), constant(x.type, _in_type(x, by.zero_point)))
-    # XNNPACK multiplies by 1 / s.
-    multiplies = by.behaviour in (QuantizeBehaviour.RNE_RECIPROCAL, QuantizeBehaviour.RNE_BY_RANGE)
-    real = f.binary("fmul" if multiplies else "fdiv", x, scale)
+    real = f.binary("fmul" if by.behaviour in _MULTIPLIES else "fdiv", x, scale)
     if by.behaviour is QuantizeBehaviour.RNE_BY_RANGE:
         steps = f.intrinsic("roundeven", f.binary("fadd", real, constant(x.type, by.shift)))
         rounded = _widened(f, steps, by)
@@ -133,18 +135,27 @@ def saturating(scale: float, zero_point: int, low: int, high: int) -> tuple[floa
     return (float(least), float(most)) if stored == [low, high] else None
 
 
+def in_few_steps(by: Quantize) -> bool:
+    """Whether `quantized_bits` has a form: the storage is narrow enough for a sum with `MAGIC`, and NaN is zp."""
+    near = max(abs(by.low), abs(by.high)) + max(abs(by.zero_point), abs(by.first)) <= NEAR
+    return near and by.behaviour is not QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO
+
+
 def quantized_bits(f: Function, isa: InstructionSet, x: Value, by: Quantize, offset: int = 0) -> Value:
     """Vectors of f32 as MAGIC_BITS + stored integer + offset in i32, whose low bytes are those of the integer.
 
     If `saturating` has no bounds, or the machine no FMA, floats are divided and clamped afterwards.
     """
+    if by.behaviour in _MULTIPLIES:
+        return _multiplied_bits(f, x, by, offset)
     scale, zero_point, low, high = by.scale, by.zero_point, by.low, by.high
+    # The zero point is added before the rounding or after it.
+    first, then = (zero_point, offset) if by.behaviour is _AFTER else (0, zero_point + offset)
     bounds = saturating(scale, zero_point, low, high) if isa.fused else None
     known = f.compare("ord", x, x)
     if bounds is None:
         x = f.select(known, x, constant(x.type, 0.0))  # NaN is stored as the zero point, like 0
-        real = f.binary("fadd", f.binary("fdiv", x, scale), zero_point)
-        real = _between(f, real, low, high)
+        real = f.binary("fdiv", x, scale)
     else:
         inside = _between(f, x, *bounds)  # NaN becomes the lower bound
         inside = inside if zero_point == low else f.select(known, inside, constant(x.type, 0.0))
@@ -153,9 +164,31 @@ def quantized_bits(f: Function, isa: InstructionSet, x: Value, by: Quantize, off
         # The FMA computes the remainder exactly. It corrects the quotient to the correctly rounded one.
         rest = f.intrinsic("fma", f.let(x.type, f"fneg {quotient}"), scale, inside)
         real = f.intrinsic("fma", rest, reciprocal, quotient)
-        real = f.binary("fadd", real, zero_point) if zero_point else real
+    real = f.binary("fadd", real, first) if first else real
+    if bounds is None:
+        real = _between(f, real, low - zero_point + first, high - zero_point + first)
+    if by.behaviour is QuantizeBehaviour.HALF_AWAY_BEFORE_ZERO_POINT:
+        real = f.intrinsic("round", real)
+    return _rounded_bits(f, real, then)
+
+
+def _multiplied_bits(f: Function, x: Value, by: Quantize, offset: int) -> Value:
+    """`quantized_bits` of the behaviours that multiply."""
+    real, first = f.binary("fmul", x, by.scale), by.zero_point
+    if by.behaviour is QuantizeBehaviour.RNE_BY_RANGE:
+        real, first = f.binary("fadd", real, by.shift), by.first
+    bits = _rounded_bits(f, _between(f, real, by.low - first, by.high - first), first + offset)
+    # The product is NaN for NaN, and for infinity times 0.
+    return f.select(f.compare("ord", real, real), bits, constant(bits.type, MAGIC_BITS + by.zero_point + offset))
+
+
+def _rounded_bits(f: Function, real: Value, added: int) -> Value:
+    """MAGIC_BITS + a float rounded to even + an integer."""
     # A sum of this size has no fraction bits, so the addition rounds to even and leaves the integer in the low bits.
-    return f.bits(f.binary("fadd", real, MAGIC + offset), like(x, "i32"))
+    # With an odd number added at once, ties would round to odd.
+    even = added - added % 2
+    bits = f.bits(f.binary("fadd", real, MAGIC + even), like(real, "i32"))
+    return f.add(bits, 1) if added % 2 else bits
 
 
 def _between(f: Function, x: Value, low: float, high: float) -> Value:
@@ -167,8 +200,7 @@ def _between(f: Function, x: Value, low: float, high: float) -> Value:
 
 def stored_by(f: Function, isa: InstructionSet, by: Quantize, type_: str, x: Value) -> Value:
     """A vector of floats quantized by `by` to integers of `type_`, in the fastest form for the machine."""
-    exact = by.behaviour is QuantizeBehaviour.RNE_AFTER_ZERO_POINT and not _is_wide(by)
-    if element(x.type) != "float" or not exact:
+    if element(x.type) != "float" or not in_few_steps(by):
         return quantized(f, by, type_, x)
     bits = quantized_bits(f, isa, x, by)
     if type_ == "i8" and isa.pack_shorts is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS
+from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS, NEAR
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -37,8 +37,6 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range
 
-NEAR = 2.0**22
-"""The greatest product that a sum with `MAGIC` rounds: it stays within 2^23 and 2^24."""
 _FLOATS = {RequantizeBehaviour.FLOAT32_RNE: "float", RequantizeBehaviour.FLOAT64_AWAY: "double"}
 """The types of multipliers that are floats."""
 GROUP = 4
@@ -124,12 +122,13 @@ class Epilogue:
         saturated = left and bool((reach > limit).any())
         return Epilogue(behaviour, left, saturated, clamped, output.zero_point + isa.offset != 0)
 
-    def has_room(self, multiplier: Multiplier, reach: IntArray) -> bool:
+    def has_room(self, output: Requantization, reach: IntArray) -> bool:
         """Whether i32 can hold accumulators of magnitude up to `reach` plus the rounding term in the biases."""
-        return bool((reach + self.rounding(multiplier) <= INT32_MAX).all())
+        return bool((reach + self.rounding(output) <= INT32_MAX).all())
 
-    def rounding(self, multiplier: Multiplier) -> IntArray:
+    def rounding(self, output: Requantization) -> IntArray:
         """The rounding term that is added to the biases: 2^(s-1) for fixed16, otherwise 0."""
+        multiplier = output.multiplier
         if self.behaviour is not RequantizeBehaviour.FIXED16 or multiplier.shift is None:
             return np.zeros(multiplier.multiplier.shape, np.int64)
         # As part of the bias, at which accumulators start, the term costs no instruction.
@@ -166,11 +165,7 @@ class Epilogue:
                 parts.append(shift[:, order].astype(np.int32))
             parts.append(np.full((groups, isa.width), zero - MAGIC_BITS * self.near, np.int32))
         if self.clamped:
-            bounds = np.array([output.storage_min, output.storage_max]) + offset
-            # Bounds apply to stored bytes, which include the offset.
-            narrow = np.uint8 if isa.unsigned else np.int8
-            row = np.repeat(bounds, isa.bytes // self.itemsize).astype(np.int16 if self.itemsize == 2 else narrow)
-            parts.append(np.broadcast_to(row, (groups, len(row))))
+            parts.append(bounds_of(isa, (output.storage_min, output.storage_max), groups, self.itemsize))
         return side_by_side(*parts)
 
     def size(self, isa: InstructionSet, count: int) -> int:
@@ -185,23 +180,23 @@ class Epilogue:
 
     def emit(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> Value:
         """Requantize up to four vectors of accumulators to one vector, in channel order."""
-        reader = _Reader(f, isa, parameters)
+        reader = ParameterReader(f, isa, parameters)
         if self.behaviour is RequantizeBehaviour.FIXED16:
             shorts = self._fixed16(f, isa, sums, reader)
         elif self.behaviour is RequantizeBehaviour.FIXED32:
             scaled = _fixed32(f, isa, sums, reader) if self.lifted is None else self._lifted(f, isa, sums, reader)
-            shorts = _packed_shorts(f, isa, scaled)
+            shorts = packed_shorts(f, isa, scaled)
         else:
-            shorts = _packed_shorts(f, isa, self._others(f, isa, sums, reader))
+            shorts = packed_shorts(f, isa, self._others(f, isa, sums, reader))
         if self.itemsize == 2:
             return self._in_order(f, isa, shorts, len(sums), reader)
         # Packing saturates to 8 bits, which is the clamp to the full range.
         packed = isa.narrow(f, shorts[0], shorts[-1])
         if self.clamped:
             packed = isa.bounded(f, packed, reader.take(isa.i8), reader.take(isa.i8))
-        return _compressed(f, isa, packed, len(sums))
+        return compressed(f, isa, packed, len(sums))
 
-    def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+    def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
         """The behaviours without a fast form. The packing that follows saturates."""
         kind = _FLOATS.get(self.behaviour)
         multipliers = [reader.take(vector(isa.width, kind) if kind else isa.i32) for _ in sums]
@@ -212,7 +207,7 @@ class Epilogue:
         parts = zip(sums, multipliers, shifts, strict=True)
         return [requantized(f, self.behaviour, acc, m, shift, zero) for acc, m, shift in parts]
 
-    def _lifted(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+    def _lifted(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
         """((acc << L) M + 2^(N-1)) >> N with N >= 33, where only the high half of the product matters."""
         assert self.lifted is not None
         factors, terms, shifts = ([reader.take(isa.i32) for _ in sums] for _ in range(3))
@@ -228,7 +223,7 @@ class Epilogue:
         return results
 
     def _in_order(
-        self, f: Function, isa: InstructionSet, packed: Sequence[Value], count: int, reader: _Reader
+        self, f: Function, isa: InstructionSet, packed: Sequence[Value], count: int, reader: ParameterReader
     ) -> Value:
         """Clamp packed i16 of `count` vectors, and concatenate those of each lane in channel order."""
         if self.clamped:
@@ -244,7 +239,7 @@ class Epilogue:
         ]
         return f.shuffle(packed[0], packed[-1], order)
 
-    def _fixed16(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+    def _fixed16(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
         right = [reader.take(isa.i32) for _ in sums]
         if self.left:
             if self.saturated:
@@ -255,7 +250,7 @@ class Epilogue:
                 ]
             sums = [f.binary("shl", acc, reader.take(isa.i32)) for acc in sums]
         shifted = [f.binary("ashr", acc, shift) for acc, shift in zip(sums, right, strict=True)]
-        shorts = _packed_shorts(f, isa, shifted)
+        shorts = packed_shorts(f, isa, shifted)
         scaled = [isa.scaled(f, short, reader.take(isa.i16)) for short in shorts]
         # (p + 64 zp + 32) >> 6 = ((p + 32) >> 6) + zp, and (p + 32) >> 6 = (p * 2^9 + 2^14) >> 15 is the same multiply.
         rounded = [isa.scaled(f, short, constant(isa.i16, 1 << 9)) for short in scaled]
@@ -265,7 +260,7 @@ class Epilogue:
         return [f.add(short, offset) for short in rounded]
 
 
-class _Reader:
+class ParameterReader:
     """Reads parameters vector by vector."""
 
     def __init__(self, f: Function, isa: InstructionSet, pointer: Value):
@@ -283,12 +278,21 @@ def _near(f: Function, acc: Value, multiplier: Value, zero: Value) -> Value:
     return f.add(f.bits(f.binary("fadd", product, MAGIC), acc.type), zero)
 
 
-def _packed_shorts(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
+def bounds_of(isa: InstructionSet, bounds: tuple[int, int], groups: int, itemsize: int = 1) -> AnyArray:
+    """The bounds of stored results as vectors: those of bytes include the offset of the instruction set."""
+    narrow = np.uint8 if isa.unsigned else np.int8
+    numbers = np.array(bounds) + (0 if itemsize == 2 else isa.offset)
+    row = np.repeat(numbers, isa.bytes // itemsize).astype(np.int16 if itemsize == 2 else narrow)
+    return np.broadcast_to(row, (groups, len(row)))
+
+
+def packed_shorts(f: Function, isa: InstructionSet, vectors: Sequence[Value]) -> list[Value]:
+    """Pairs of vectors of i32 packed to i16, with saturation. An unpaired one is packed with itself."""
     last = len(vectors) - 1
     return [isa.shorts(f, vectors[q], vectors[min(q + 1, last)]) for q in range(0, len(vectors), 2)]
 
 
-def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> Value:
+def compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> Value:
     """Concatenate the first `count` groups of four bytes of each lane."""
     if count == GROUP:
         return packed
@@ -298,7 +302,7 @@ def _compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> 
     return f.bits(words, isa.i8)
 
 
-def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: _Reader) -> list[Value]:
+def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
     """((acc * M0 + 2^(N-1)) >> N in i64, clamped to +-2^20) plus the zero point. Packing then saturates to i16.
 
     N < 0 shifts the product left.

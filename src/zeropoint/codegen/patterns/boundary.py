@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from zeropoint.codegen.kernels.quantize import QUANTIZES
 from zeropoint.codegen.patterns.match import Declined, Match
 from zeropoint.codegen.values import Values
 from zeropoint.ir.annotations import profile_of
@@ -32,7 +33,7 @@ def match_quantize(values: Values, op: UniformQuantizeOp) -> Match | Declined:
     if not isinstance(type_, UniformQuantizedType) or type_.is_per_channel:
         return Declined("found per-channel scales")
     behaviour = profile_of(op, values.program.profile).quantize
-    if behaviour is not QuantizeBehaviour.RNE_AFTER_ZERO_POINT:
+    if behaviour not in QUANTIZES or behaviour is QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO:
         return Declined(f"found rounding '{behaviour.value}'")
     if not values.has(op.operand):
         return Declined("found floats that are not computed yet, expected computed ones", True)

@@ -11,15 +11,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import SSAValue
 
+from zeropoint.codegen.kernels.computed import ComputedOutput
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.blockwise import Blockwise
+from zeropoint.codegen.patterns.computed import chain_of
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
+from zeropoint.codegen.patterns.pools import Pool, pooled_image
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.windows import Windows, constant_weights
 from zeropoint.codegen.values import Values
@@ -30,11 +33,12 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
+from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import half_range
 
 LARGEST_WINDOW = 64
@@ -46,15 +50,6 @@ class ExpressedMatch:
     """Dequantization of i32 accumulators to f32, with one scale per channel."""
 
     scales: FloatArray
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Sums of (value - zero) over windows of an image."""
-
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    zero: int
 
 
 KernelWeights = Windows | Array | Pool | Blockwise | Dequantized
@@ -73,7 +68,7 @@ class ContractionMatch:
     weights: KernelWeights
     bias: Array
     tail: Tail
-    arithmetic: Requantization | ExpressedMatch | None
+    arithmetic: Requantization | ComputedOutput | ExpressedMatch | None
 
     @property
     def windows(self) -> Windows | None:
@@ -115,6 +110,8 @@ class ContractionMatch:
         """Whether 32 bits hold accumulators that are requantized, with the rounding terms in the biases."""
         output = self.arithmetic
         reaches = _reaches(self.weights, self.bias, self.source_reach)
+        if isinstance(output, ComputedOutput):
+            return all(bool((reach <= INT32_MAX).all()) for reach in reaches)
         return not isinstance(output, Requantization) or all(has_room(output, reach) for reach in reaches)
 
     @property
@@ -144,7 +141,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
         return Declined(f"found accumulators of {element_of(op.accumulator)}, expected i32")
     found = _of_integers(values, op.accumulator)
     if isinstance(found, Declined):
-        return found
+        return _computed(values, op) or found
     source, weights, bias = found
     if dtype == np.int16 and _is_depthwise(weights):
         return Declined("found windows of single channels with a result of i16, expected i8")
@@ -156,6 +153,20 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     if not match.fits:
         return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
     return match.match
+
+
+def _computed(values: Values, op: RequantizeOp) -> Match | None:
+    """A contraction whose accumulators a chain of elementwise ops converts to i8."""
+    chain = chain_of(values, op, lambda value: _of_integers(values, value))
+    if chain is None:
+        return None
+    (source, weights, bias), computed, other = chain
+    if other is not None and not _takes_residual(weights):
+        return None
+    numbers = tuple(np.broadcast_to(array, (len(bias),)) for array in computed.numbers)
+    tail = Tail(op.result, other=other)
+    match = ContractionMatch(describe(op), source, weights, bias, tail, replace(computed, numbers=numbers))
+    return match.match if match.fits else None
 
 
 def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:
@@ -263,7 +274,7 @@ def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple
         return matrix if isinstance(matrix, Declined) else (op.lhs, matrix)
     if (blocks := Blockwise.of(values, value)) is not None:
         return blocks.source, blocks
-    pooled = _pooled(values, value)
+    pooled = pooled_image(values, value)
     if pooled is None or bias is not None:
         return Declined("found no sum of products with constant weights before it")
     image, pool = pooled
@@ -350,7 +361,7 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization
 
 def has_room(output: Requantization, reach: IntArray) -> bool:
     """Whether accumulators of |acc| <= `reach` fit 32 bits, plus the terms that a kernel folds into the biases."""
-    return Epilogue(output.multiplier.behaviour).has_room(output.multiplier, reach)
+    return Epilogue(output.multiplier.behaviour).has_room(output, reach)
 
 
 def reach_of(source: SSAValue) -> int:
@@ -375,32 +386,3 @@ def _reaches(weights: KernelWeights, bias: IntArray, reach: int) -> Iterator[Int
         yield weights.reach(reach) + np.abs(bias)
     elif isinstance(weights, np.ndarray):
         yield reach * magnitudes(weights) + np.abs(bias)
-
-
-def _pooled(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | None:
-    """The image and the windows of a sum of convert(x) - zero over image dimensions, optionally reshaped; or None."""
-    op = defining_op(value)
-    if isinstance(op, hlo.ReshapeOp):
-        op = defining_op(op.operand)
-    if not isinstance(op, hlo.ReduceOp | hlo.ReduceWindowOp) or len(op.operands) != 2:
-        return None
-    adds = isinstance(op.body.block.first_op, hlo.AddOp)
-    centred = defining_op(op.operands[0])
-    if not adds or values.splat(op.operands[1]) != 0 or not isinstance(centred, hlo.SubtractOp):
-        return None
-    converted, zero = defining_op(centred.lhs), values.splat(centred.rhs)
-    if not isinstance(converted, hlo.ConvertOp) or zero is None or not values.is_image(converted.operand):
-        return None
-    image = converted.operand
-    shape, (y, x) = shape_of(image), values.spatial
-    if isinstance(op, hlo.ReduceOp):
-        plain = array_values(op.dimensions) == (y, x)
-        return (image, Pool((shape[y], shape[x]), (1, 1), int(zero))) if plain else None
-    sizes, ones = array_values(op.window_dimensions), (1,) * 4
-    strides = array_values(op.window_strides, ones)
-    plain = (
-        all(sizes[d] == strides[d] == 1 for d in range(4) if d not in (y, x))
-        and array_values(op.window_dilations, ones) == array_values(op.base_dilations, ones) == ones
-        and not any(side for pair in padding_values(op.padding, 4) for side in pair)
-    )
-    return (image, Pool((sizes[y], sizes[x]), (strides[y], strides[x]), int(zero))) if plain else None

@@ -22,6 +22,9 @@ from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range
 
+LEAST_ZERO = -127
+"""The least zero point for which a byte minus it is a sum of two bytes of one sign."""
+
 
 @dataclass(frozen=True)
 class ProductDimensions:
@@ -49,7 +52,7 @@ class ProductDimensions:
 
 @dataclass(frozen=True)
 class ProductMatch:
-    """A product of the activations `lhs` and `rhs`. `zero` is the zero point of `lhs`. `output` is None for floats.
+    """A product of the activations `lhs` and `rhs`, whose zero points are `zeros`. `output` is None for floats.
 
     `name` is the name of the op that computes `result`. The kernel's operands are the activations, or only one if both
     are the same value.
@@ -59,7 +62,7 @@ class ProductMatch:
     result: SSAValue
     lhs: SSAValue
     rhs: SSAValue
-    zero: int
+    zeros: tuple[int, int]
     dimensions: ProductDimensions
     output: Requantization | None
 
@@ -111,19 +114,23 @@ def match_requantized_product(values: Values, op: RequantizeOp) -> Match | Decli
         return Declined(
             f"found {product.lhs.type} by {product.rhs.type} in {product.result.type}, expected sums in i32"
         )
-    if other_zero or terms * size % 4:
-        return Declined(f"found {terms} terms and zero point {other_zero}, expected a multiple of {4 // size} and 0")
-    if not has_room(output, reach_of_product(terms, channels, size)):
+    if terms * size % 4 or (other_zero and (size > 1 or other_zero < LEAST_ZERO)):
+        return Declined(
+            f"found {terms} terms and zero point {other_zero} of the second operand, expected a multiple of "
+            f"{4 // size}, and 0 or, for i8, {LEAST_ZERO}..127"
+        )
+    if not has_room(output, reach_of_product(terms, channels, size, other_zero)):
         return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
-    return ProductMatch(describe(op), op.result, lhs, rhs, zero, dims, output).match
+    return ProductMatch(describe(op), op.result, lhs, rhs, (zero, other_zero), dims, output).match
 
 
-def reach_of_product(terms: int, channels: int, size: int) -> IntArray:
+def reach_of_product(terms: int, channels: int, size: int, other_zero: int = 0) -> IntArray:
     """An upper bound on |accumulator| of each channel, for activations of `size` bytes.
 
     It is at most the greatest i32, because the program computes the sums in i32.
     """
-    return np.full(channels, min(terms * (255 * 128 if size == 1 else 1 << 30), INT32_MAX), np.int64)
+    product = 255 * (128 + abs(other_zero)) if size == 1 else 1 << 30
+    return np.full(channels, min(terms * product, INT32_MAX), np.int64)
 
 
 def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
@@ -138,7 +145,7 @@ def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:
         return Declined("found a product of images")
     if values.output(op.result) is not None:
         return Declined("found a product that is only returned, which a loop nest writes to the caller's array")
-    return ProductMatch(describe(op), op.result, op.lhs, op.rhs, 0, dims, None).match
+    return ProductMatch(describe(op), op.result, op.lhs, op.rhs, (0, 0), dims, None).match
 
 
 def _centred(values: Values, value: SSAValue) -> tuple[SSAValue, int] | Declined:

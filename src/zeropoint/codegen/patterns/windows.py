@@ -100,6 +100,12 @@ class Windows:
         return not self.depthwise and len(self.pieces) == 1
 
     @property
+    def reads_rows(self) -> bool:
+        """Whether a kernel can read the taps of a row of bytes as if they were channels of one pixel."""
+        one = self.groups == 1 and self.weights.shape[2] == 1 and self.weights.shape[1] > 1
+        return one and self.dilation[1] == 1 and len(self.pieces) == 1 and self.pieces[0].taps > 0
+
+    @property
     def leaves_out(self) -> bool:
         """Whether the kernels skip products with zeros between elements."""
         pieces = self.pieces

@@ -10,6 +10,7 @@ import numpy as np
 from zeropoint.codegen.graph import EmittedKernel, Graph, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, Integers, Residual
 from zeropoint.codegen.kernels.blockwise import Blocks
+from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, ComputedOutput, Output
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
@@ -17,8 +18,9 @@ from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.patterns.contraction import ContractionMatch, ExpressedMatch, Pool, contraction_of, magnitudes
+from zeropoint.codegen.patterns.contraction import ContractionMatch, ExpressedMatch, contraction_of, magnitudes
 from zeropoint.codegen.patterns.dequantized import Dequantized
+from zeropoint.codegen.patterns.pools import Pool
 from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import part as part_of
@@ -156,6 +158,9 @@ class _Contraction:
             if self.other is not None:
                 sources.append(self._channels(self.other, part.channels))
             dense = part.windows.dense(-0.0 if floats else 0)
+            if windows.reads_rows and self.values.image_strides(source)[3] == 1:
+                # The taps of a row are adjacent bytes, as the channels of a pixel are.
+                dense = dense.transpose(0, 2, 1, 3)
             # Input channels are padded to whole steps of the micro-kernel. Their weights are 0.
             dense = np.pad(dense, ((0, 0), (0, 0), (0, -dense.shape[2] % self._together), (0, 0)))
             shape = self._shape(windows, dense.shape, source, target, arithmetic)
@@ -223,7 +228,7 @@ class _Contraction:
         # Pixels have a pitch of 16 channels. The padding is computed and not read.
         channels = -(-channels // 16) * 16
         shape = WindowShape(height, width, channels, *apart, out_row, out_pixel, (rows, columns), strides)
-        if isinstance(output, Requantization):
+        if isinstance(output, Requantization | ComputedOutput):
             if shape.is_flat:
                 shape, weights = shape.turned(), weights.transpose(1, 0, 2)
             epilogue = self._epilogue(output, weights, bias)
@@ -282,7 +287,7 @@ class _Contraction:
             sums = Expressed(self._halves(weights), self._floats(residual), pairs=self._pairs)
         else:
             tail = self.match.tail
-            added = None if tail.sum is None else Residual(*residual, tail.first, tail.sum)
+            added = None if tail.other is None else Residual(*residual, tail.first, tail.sum)
             sums = Integers(self._halves(weights), self._epilogue(output, weights, bias), added, pairs=self._pairs)
         return sums if self.match.blocks is None else Blocks(sums, len(self.match.blocks.factors))
 
@@ -304,11 +309,13 @@ class _Contraction:
             return 2 if self.form.split else 1
         return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > self.isa.weight_limit else 1
 
-    def _epilogue(self, output: Requantization, weights: Array, bias: IntArray) -> Epilogue:
+    def _epilogue(self, output: Output, weights: Array, bias: IntArray) -> AnyEpilogue:
         """The epilogue for weights (..., channels). Accumulators are at most reach * sum|w| + |bias|."""
         blocks, activation = self.match.blocks, self.match.source_reach
         sums = activation * magnitudes(weights) if blocks is None else blocks.reach(activation)
         reach = sums + np.abs(bias)
+        if isinstance(output, ComputedOutput):
+            return ComputedEpilogue.of(output, reach, self.isa)
         return Epilogue.of(output, reach, self.isa, self.match.result_bits)
 
     def _packed(self, shape: Contraction, steps: Array, bias: Array, chosen: slice = slice(None)) -> Parameters:
@@ -318,9 +325,8 @@ class _Contraction:
         """
         channels, arithmetic, output = steps.shape[1], shape.arithmetic, self.match.arithmetic
         groups = list(shape.groups_of(self.isa, channels))
-        if isinstance(arithmetic, Integers) and isinstance(output, Requantization):
-            multiplier = _of_channels(output.multiplier, chosen)
-            own = replace(output, multiplier=multiplier)
+        if isinstance(arithmetic, Integers) and isinstance(output, Requantization | ComputedOutput):
+            own = _of_channels(output, chosen)
             packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, self._together, channels), bias, own)
         elif isinstance(arithmetic, Blocks) and (blocks := self.match.blocks) is not None:
             assert output is not None
@@ -339,10 +345,13 @@ class _Contraction:
         return self.graph.parameters(packed)
 
 
-def _of_channels(multiplier: Multiplier, channels: slice) -> Multiplier:
-    """The multipliers of some channels."""
+def _of_channels(output: Output, channels: slice) -> Output:
+    """The same for some channels."""
+    if isinstance(output, ComputedOutput):
+        return output.of_channels(channels)
+    multiplier = output.multiplier
     shift = None if multiplier.shift is None else multiplier.shift[channels]
-    return Multiplier(multiplier.behaviour, multiplier.multiplier[channels], shift)
+    return replace(output, multiplier=Multiplier(multiplier.behaviour, multiplier.multiplier[channels], shift))
 
 
 def _signed_zeros(piece: Piece) -> Windows:

@@ -57,6 +57,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics import RequantizeBehaviour
 from zeropoint.numerics.affine import QuantizeBehaviour, range_factors
+from zeropoint.numerics.arrays import AnyArray
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import dtype_range
 
@@ -193,7 +194,19 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, indices: Indices) -> int
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes only "
             f"f32 and f64, to at most {most} bits, and rounds to nearest"
         )
-    scales = type_.scales.astype(element_dtype(element_of(op.operand)))
+    what, scales = quantize_by(type_, behaviour, element_dtype(element_of(op.operand)))
+    values = [e.value(op.operand, indices)]
+    if type_.axis is not None:
+        numbers = (scales, type_.zero_points.astype(scales.dtype))
+        values += [e.read(e.scope.constant_view(array), (indices[type_.axis],), source) for array in numbers]
+    return e.step(what, op.result, values)
+
+
+def quantize_by(
+    type_: UniformQuantizedType, behaviour: QuantizeBehaviour, real: np.dtype[Any]
+) -> tuple[Quantize, AnyArray]:
+    """How floats of the dtype `real` are quantized to a type, and the scales of all channels."""
+    scales, storage = type_.scales.astype(real), type_.storage
     shift, first = 0.0, 0
     with np.errstate(all="ignore"):
         if behaviour is QuantizeBehaviour.RNE_RECIPROCAL:
@@ -201,13 +214,8 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, indices: Indices) -> int
         elif behaviour is QuantizeBehaviour.RNE_BY_RANGE:
             scales, shifts = range_factors(scales, type_.zero_points, storage.dtype)
             shift, (first, _) = float(shifts[0]), dtype_range(storage.dtype)
-    values = [e.value(op.operand, indices)]
-    if type_.axis is not None:
-        numbers = (scales, type_.zero_points.astype(scales.dtype))
-        values += [e.read(e.scope.constant_view(array), (indices[type_.axis],), source) for array in numbers]
     zero, bounds = int(type_.zero_points[0]), (storage.minimum, storage.maximum)
-    what = Quantize(behaviour, float(scales[0]), zero, *bounds, shift, first)
-    return e.step(what, op.result, values)
+    return Quantize(behaviour, float(scales[0]), zero, *bounds, shift, first), scales
 
 
 def _dequantize(e: Expression, op: hlo.UniformDequantizeOp, indices: Indices) -> int:

@@ -218,9 +218,9 @@ class Expression:
         """
         return self.may_reduce or type(op) not in CONTRACTION_OPS
 
-    def bind(self, argument: SSAValue, scalar: int) -> None:
-        """Bind a rank-0 block argument to a scalar."""
-        self._known[(self._inside, argument, ())] = scalar
+    def bind(self, argument: SSAValue, scalar: int, indices: Indices = ()) -> None:
+        """Bind the element of a value at the given indices, or a rank-0 block argument, to a scalar."""
+        self._known[(self._inside, argument, indices)] = scalar
 
     def region(self, results: Sequence[int]) -> Region:
         """The scalars so far as a region with these results."""
@@ -289,6 +289,11 @@ class Expression:
             tuple(body),
         )
         return nest.arranged(), self.operands
+
+    @property
+    def views(self) -> list[View]:
+        """The views that the scalars read."""
+        return [view for view, _ in self._reads]
 
     @property
     def operands(self) -> list[View]:

@@ -5,15 +5,18 @@ Views that do not fit the kernels become a loop nest.
 
 from __future__ import annotations
 
+import numpy as np
+
 from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.planes import DequantizePlanes, Planes, QuantizePlanes
-from zeropoint.codegen.kernels.quantize import Dequantize, Quantize
+from zeropoint.codegen.kernels.quantize import Dequantize
 from zeropoint.codegen.schedule.body import Body
+from zeropoint.codegen.schedule.elementwise import quantize_by
 from zeropoint.codegen.schedule.nest import schedule_nest
+from zeropoint.ir.annotations import profile_of
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of
-from zeropoint.numerics.affine import QuantizeBehaviour
 
 BLOCK = 64
 """The minimum number of pixels of a row if an image is split into rows that threads share."""
@@ -24,13 +27,12 @@ def schedule_quantize(body: Body) -> None:
     op, (source,), (target,) = body.root, body.inputs, body.outputs
     type_ = element_of(op.results[0])
     assert isinstance(op, UniformQuantizeOp) and isinstance(type_, UniformQuantizedType)
-    found, storage = None, type_.storage
+    found = None
     if body.values.is_image(op.result) and body.values.image_strides(source)[3] == 4:
         found = _planes(body, source, target, narrow=True)
     if found is None:
         return schedule_nest(body)
-    behaviour = QuantizeBehaviour.RNE_AFTER_ZERO_POINT
-    by = Quantize(behaviour, type_.scale, type_.zero_point, storage.minimum, storage.maximum)
+    by, _ = quantize_by(type_, profile_of(op, body.values.program.profile).quantize, np.dtype(np.float32))
     return body.graph.call(body.name, QuantizePlanes(found, by), [source], [target])
 
 

@@ -27,12 +27,15 @@ def schedule_product(body: Body) -> None:
         kernel = _kernel(body, dims, (left, right, target), Floats(), 1)
         packed, steps = _packed_floats(body, name, kernel, right, dims)
     else:
-        reach, pairs = reach_of_product(left.shape[dims.term], channels, left.itemsize), left.itemsize == 2
+        pairs, other_zero = left.itemsize == 2, match.zeros[1]
+        reach = reach_of_product(left.shape[dims.term], channels, left.itemsize, other_zero)
         epilogue = Epilogue.of(match.output, reach, isa, 8 * target.itemsize)
         form = named_form(body)
         # The right operand is computed, so it may contain -128.
         split = isa.weight_limit < 128 if form is None else form.split
-        arithmetic = Integers(2 if split and not pairs else 1, epilogue, pairs=pairs)
+        # A byte minus a zero point has nine bits, which take two bytes.
+        halves = (2 if split and not pairs else 1) * (2 if other_zero else 1)
+        arithmetic = Integers(halves, epilogue, pairs=pairs)
         kernel = _kernel(body, dims, (left, right, target), arithmetic, 4 // left.itemsize)
         packed, steps = _packed_bytes(body, name, kernel, right, match, match.output)
     sizes = target.shape[:batch]
@@ -63,7 +66,7 @@ def _packed_bytes(
         channels,
         right.strides[dims.other_term],
         right.strides[dims.column],
-        match.zero,
+        match.zeros,
         sizes,
         tuple(right.strides[d] for d in dims.other_batch),
     )

@@ -1,0 +1,40 @@
+"""Scalars of finite floats, in fewer instructions than others; `known_scalars.py` puts them into a body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS
+from zeropoint.codegen.kernels.scalars import bounded
+from zeropoint.codegen.llvm.text import Function
+from zeropoint.codegen.llvm.types import Value, like
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A float of at most 2^22, rounded to even, as i32."""
+
+
+@dataclass(frozen=True)
+class Truncated:
+    """A float within the range of i32, truncated to i32."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """A float clamped to two numbers."""
+
+    low: float
+    high: float
+
+
+def nearest(f: Function, x: Value) -> Value:
+    """The i32 of `Nearest`."""
+    # The sum has no fraction bits: its last bits are the integer.
+    return f.add(f.bits(f.binary("fadd", x, MAGIC), like(x, "i32")), -MAGIC_BITS)
+
+
+def within(f: Function, by: object, x: Value) -> Value:
+    """The float of `Within`."""
+    assert isinstance(by, Within)
+    return bounded(f, x, by.low, by.high)
