@@ -58,7 +58,8 @@ class PortGraph:
     """The graph. It has nodes by number with tied nodes merged, and edges, none of them cut.
 
     `read` has the values read by float ops or the caller. `joined` has the float values that must have one type for all
-    readers, such as integer inputs. `made` has the values that kernels produce. `makers` has the results that define a
+    readers, such as integer inputs. `moved` has what is known of the results that are elements of a value with a stated
+    type: they are numbers of that type. `made` has the values that kernels produce. `makers` has the results that define a
     node's values; coupled values have several.
     """
 
@@ -74,6 +75,7 @@ class PortGraph:
     steps: list[float] = field(default_factory=list[float])
     read: set[int] = field(default_factory=set[int])
     made_ranges: dict[SSAValue, tuple[float, float]] = field(default_factory=dict[SSAValue, tuple[float, float]])
+    moved: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
     makers: dict[PortNode, list[PortNode]] = field(default_factory=dict[PortNode, list[PortNode]])
 
     @staticmethod
@@ -221,10 +223,12 @@ class PortGraph:
             self.made_ranges[value] = real_range(at_port.fixed)
 
     def _note_moved(self, kernel: ChosenKernel, result: int, value: SSAValue) -> None:
-        """Record the range of a result without statistics whose elements come from one operand."""
+        """Record the type or the range of a result without statistics whose elements come from one operand."""
         operand = kernel.moved_operand(result)
         moved = None if operand is None else self._known(operand, kernel, 0)
-        if moved is not None and moved.minimum is not None and moved.maximum is not None:
+        if moved is not None and moved.pinned is not None:
+            self.moved[value] = moved
+        elif moved is not None and moved.minimum is not None and moved.maximum is not None:
             self.made_ranges[value] = moved.minimum, moved.maximum
 
     def _tied_uses(self) -> set[PortNumber]:
@@ -239,6 +243,8 @@ class PortGraph:
     def _known(self, value: SSAValue, kernel: ChosenKernel, index: int) -> ValueConstraint:
         """The constraint of a value as this port sees it. A fixed type replaces the observed range."""
         known = self.constraints.get(value) or ValueConstraint()
+        if known.pinned is None and known.minimum is None:
+            known = self.moved.get(value, known)
         if known.pinned is not None:
             pinned = rebased(known.pinned, kernel.storage(index))
             low, high = real_range(pinned)
@@ -270,6 +276,9 @@ class PortGraph:
             return
         if index < 0 and kernel.demands.get("symmetric") == "true" and node.zero_point is None:
             node.zero_point, node.zero_point_by = kernel.storage(index).type.middle, "the recipe"
+        operand = kernel.moved_operand(index) if index < 0 and known.pinned is not None else None
+        if operand is not None and self._known(operand, kernel, 0).pinned is not None:
+            return  # the kernel has the type of its operand, and its result is rescaled to the stated one
         node.widen(known.minimum, known.maximum, known.facts, written_name(kernel.value(index)))
 
     def _fill_value(self, node: PortNode, known: ValueConstraint, name: str) -> None:

@@ -60,6 +60,17 @@ def test_a_constant_per_channel_keeps_the_type_that_the_file_gives_it(op: str) -
     np.testing.assert_array_equal(found, expected)
 
 
+def test_moved_numbers_keep_their_type_up_to_the_cast_of_the_file() -> None:
+    """A Flatten between two types got a third one, and a rounding more."""
+    made = model("q3 = QuantizeLinear(x, odd, z)\n b = DequantizeLinear(q3, odd, z)\n m = GlobalMaxPool(b)\n r = Flatten(m)")
+    x = np.random.default_rng(0).normal(0, 1, (1, 4, 8, 8)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    quantized = zp.quantize(zp.load(made), target="onnxruntime")
+    np.testing.assert_array_equal(*quantized({"x": x}).values(), expected)
+    kernels = [region.logical_kernel.data for region in regions_of(quantized.quantization.propagated)]
+    assert kernels.count("rescale") == 1
+
+
 @pytest.mark.parametrize("body", BODIES)
 def test_what_onnxruntime_computes_in_floats_stays_float_and_has_its_bits(body: str) -> None:
     made = model(BODIES[body])
