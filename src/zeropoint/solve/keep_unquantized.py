@@ -35,11 +35,14 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.keep_float import with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
+from zeropoint.solve.linear_resizes import weigh_neighbours
 from zeropoint.solve.model_rounding import insert_rounding
 from zeropoint.targets import Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 WHY = "the model does not quantize all that it reads and returns"
+ONNXRUNTIME = "onnxruntime"
+"""The profile of targets whose float ops have the bits of onnxruntime."""
 FLAT = 2
 """The rank of a Flatten's result."""
 
@@ -150,4 +153,7 @@ def keep_unquantized(program: Program, target: Target) -> Program:
     ops = list(changed.entry.ops)
     for region, found in types.moved_back.items():
         insert_rounding(changed, ops[places[original[region]]].results[0], found)
+    if changed is not program and target.profile == ONNXRUNTIME:
+        floats = {ops[places[original[region]]] for region in types.floats}
+        weigh_neighbours(changed, {op for op in floats if isinstance(op, QuantizeRegionOp)})
     return changed

@@ -59,8 +59,8 @@ class PortGraph:
 
     `read` has the values read by float ops or the caller. `joined` has the float values that must have one type for all
     readers, such as integer inputs. `moved` has what is known of the results that are elements of a value with a stated
-    type: they are numbers of that type. `made` has the values that kernels produce. `makers` has the results that define a
-    node's values; coupled values have several.
+    type: they are numbers of that type. `made` has the values that kernels produce. `makers` has the results that
+    define a node's values; coupled values have several.
     """
 
     kernels: list[ChosenKernel]

@@ -62,11 +62,13 @@ def test_a_constant_per_channel_keeps_the_type_that_the_file_gives_it(op: str) -
 
 def test_moved_numbers_keep_their_type_up_to_the_cast_of_the_file() -> None:
     """A Flatten between two types got a third one, and a rounding more."""
-    made = model("q3 = QuantizeLinear(x, odd, z)\n b = DequantizeLinear(q3, odd, z)\n m = GlobalMaxPool(b)\n r = Flatten(m)")
+    moves = "m = GlobalMaxPool(b)\n r = Flatten(m)"
+    made = model(f"o = QuantizeLinear(x, odd, z)\n b = DequantizeLinear(o, odd, z)\n {moves}")
     x = np.random.default_rng(0).normal(0, 1, (1, 4, 8, 8)).astype(np.float32)
     (expected,) = optimized(made).run({"x": x})
     quantized = zp.quantize(zp.load(made), target="onnxruntime")
-    np.testing.assert_array_equal(*quantized({"x": x}).values(), expected)
+    (found,) = quantized({"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
     kernels = [region.logical_kernel.data for region in regions_of(quantized.quantization.propagated)]
     assert kernels.count("rescale") == 1
 
@@ -78,6 +80,29 @@ def test_what_onnxruntime_computes_in_floats_stays_float_and_has_its_bits(body: 
     (found,) = zp.quantize(zp.load(made), target="onnxruntime")({"x": X}).values()
     np.testing.assert_array_equal(found, expected)
     assert len(np.unique(found)) > 8
+
+
+RESIZES = {
+    "rows and columns": 'Resize<mode="linear">(a, , sizes)',
+    "one dimension": 'Resize<mode="linear", coordinate_transformation_mode="asymmetric">(a, , columns)',
+    "rounded corners": 'Resize<mode="linear", coordinate_transformation_mode="align_corners">(a, , fractions)',
+    "the same size": 'Resize<mode="linear">(a, , little)',
+}
+
+
+@pytest.mark.parametrize("op", RESIZES)
+def test_a_linear_resize_of_a_quantized_file_has_the_bits_of_onnxruntime(op: str) -> None:
+    """Products with matrices rounded elsewhere, and a cast took the next integer in the middle of two."""
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,7,6] x) => (float y)
+        <float s = {{0.00364}}, int8 z = {{-33}}, float[4] sizes = {{1.0, 1.0, 1.5, 2.0}},
+        float[4] columns = {{1.0, 1.0, 1.0, 1.7}}, float[4] fractions = {{1.0, 1.0, 0.6, 1.3}},
+        float[4] little = {{1.0, 1.0, 1.1, 1.0}}>
+        {{ q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  r = {RESIZES[op]}
+        p = QuantizeLinear(r, s, z)  y = DequantizeLinear(p, s, z) }}""")
+    x = np.random.default_rng(1).normal(0, 0.3, (1, 3, 7, 6)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    (found,) = zp.quantize(zp.load(made), target="onnxruntime")({"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_kernel_before_a_type_that_is_stated_behind_a_transpose_is_an_integer_kernel() -> None:

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.indexing import taken_along
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
+from zeropoint.ir.annotations import RESIZED
+from zeropoint.ir.quant import DequantizeCastOp
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 from zeropoint.limits import afford
@@ -27,7 +30,7 @@ def _align_corners(x: Array, size: int, out: int, scale: np.float32) -> Array:
     """align_corners: the first and the last element keep their positions.
 
     The aligned length is scale * size, with its fraction, as in ONNX's reference implementation and test cases.
-    onnxruntime rounds it down to the output size.
+    onnxruntime rounds it down to the output size, and so does the import of quantized files.
     """
     length = np.float64(scale) * size
     length = np.rint(length) if np.isclose(length, np.rint(length), rtol=1e-6) else length
@@ -79,6 +82,11 @@ class Sampling:
     exclude_outside: bool
     antialias: bool
 
+    @property
+    def is_plainly_linear(self) -> bool:
+        """Whether every position has two neighbours."""
+        return self.mode == "linear" and not self.antialias and not self.exclude_outside
+
 
 def _sampling(node: OnnxNode) -> Sampling:
     old = node.opset < 11  # Resize of opset 10, and Upsample
@@ -109,6 +117,9 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
     sampling = _sampling(node)
     crops = _crops(node, len(shape)) if sampling.transformation == "tf_crop_and_resize" else None
     outputs, scales = _sizes(node, shape)
+    of_quantized_file = isinstance(value.owner, DequantizeCastOp)  # which onnxruntime's quantizer made for onnxruntime
+    if of_quantized_file and crops is None and tuple(outputs) == shape:
+        return value  # onnxruntime copies it, whatever the scales
     inside: list[Array] = []
     for axis, (size, out, scale) in enumerate(zip(shape, outputs, scales, strict=True)):
         # Positions are f32, as in onnxruntime, because their rounding decides which neighbour is the nearest.
@@ -120,14 +131,17 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
         elif size == out and scale == 1:
             continue
         else:
-            positions = COORDINATES[sampling.transformation](counted, size, out, np.float32(scale))
+            transformed = COORDINATES[sampling.transformation]
+            aligned = out / size if of_quantized_file else scale
+            scaled = aligned if sampling.transformation == "align_corners" else scale
+            positions = transformed(counted, size, out, np.float32(scaled))
         if size == out and np.array_equal(positions, counted):
             continue
         if sampling.mode == "nearest":
             nearest = NEAREST[sampling.nearest](positions)
             value = taken_along(value, axis, np.clip(nearest, 0, size - 1).astype(np.int64), build)
         else:
-            value = _interpolated(value, axis, _weights(positions, size, scale, sampling), build)
+            value = _interpolated(value, axis, _weights(positions, size, scale, sampling), sampling, build)
     if crops is None or all(bool(each.all()) for each in inside):
         return value
     afford(outputs, 1, "a mask")
@@ -231,13 +245,16 @@ def _sizes(node: OnnxNode, shape: Sequence[int]) -> tuple[list[int], list[float]
     return outputs, scales
 
 
-def _interpolated(value: SSAValue, axis: int, weights: Array, build: Builder) -> SSAValue:
+def _interpolated(value: SSAValue, axis: int, weights: Array, sampling: Sampling, build: Builder) -> SSAValue:
     """Interpolate along a dimension: `dot_general` with the weights, then `transpose`."""
     shape = shape_of(value)
     rank = len(shape)
     matrix = build.constant(weights.astype(element_dtype(element_of(value))))
     kept = [other for other in range(rank) if other != axis]
     made = [*(shape[other] for other in kept), weights.shape[1]]
-    product = build.insert(DotGeneralOp(value, matrix, with_shape(value, made), DotDimensions((), (), (axis,), (0,))))
+    product = DotGeneralOp(value, matrix, with_shape(value, made), DotDimensions((), (), (axis,), (0,)))
+    if sampling.is_plainly_linear:
+        product.attributes[RESIZED] = IntegerAttr(axis, i64)
+    result = build.insert(product)
     order = [*range(axis), rank - 1, *range(axis, rank - 1)]
-    return product if axis == rank - 1 else build.insert(TransposeOp(product, order))
+    return result if axis == rank - 1 else build.insert(TransposeOp(result, order))
