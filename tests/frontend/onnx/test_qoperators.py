@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
+import zeropoint as zp
 from frontend.onnx.models import assert_same_as_onnxruntime, model, random, tensor
+from oracle.qdq import optimized
 from zeropoint.calibrate import samples
 from zeropoint.export.onnx.model import onnx_model
 from zeropoint.frontend import ModelError, load_model
@@ -70,6 +72,33 @@ def test_an_operator_of_onnxruntime_pins_its_parameters(
     program = assert_same_as_onnxruntime(contributed(op, inputs, attributes), tmp_path, given, tolerance=0.21)
     kinds = [str(op.results[0].type) for op in program.entry.ops if isinstance(op, QuantizeCastOp)]
     assert any("0.20000000298" in kind for kind in kinds)
+
+
+@pytest.mark.parametrize(("opset", "axis"), [(13, -1), (13, 1), (12, 1), (12, 2), (12, -1)])
+def test_a_softmax_normalizes_the_dimensions_of_its_own_opset(opset: int, axis: int) -> None:
+    """Before opset 13, it is the axis and all dimensions behind it, whatever the opset of the model."""
+    made = contributed("QLinearSoftmax", [*X, "u", "z0"], {"axis": axis, "opset": opset})
+    given = {"xa": random(1, 3, 6, 6) * 6, "xb": random(1, 3, 6, 6, seed=1)}
+    made.graph.initializer[4].CopyFrom(onnx.numpy_helper.from_array(np.float32(1 / 256), "u"))
+    (expected,) = optimized(made).run(given)
+    found = zp.quantize(zp.load(made), target="onnxruntime")(given)["real"]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_alpha_scales_the_bias_of_a_product_too(transposed: int) -> None:
+    weight = np.random.default_rng(0).integers(-60, 60, (5, 8)).astype(np.int8)
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[3,8] x) => (float[3,5] r) <float s = {{0.05}}, uint8 z = {{120}},
+        float[5] t = {{0.02, 0.03, 0.01, 0.05, 0.04}}, int8[5] n = {{0, 0, 0, 0, 0}}, int32[5] b = {{-300, 500, 0, 900, -1000}}, float u = {{0.07}}, uint8 v = {{90}}>
+        {{ q = QuantizeLinear(x, s, z)
+        p = com.microsoft.QGemm<alpha=0.375, transB={transposed}>(q, s, z, w, t, n, b, u, v)
+        r = DequantizeLinear(p, u, v) }}""")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight if transposed else weight.T.copy(), "w"))
+    (expected,) = optimized(made).run({"x": random(3, 8) * 2})
+    found = zp.quantize(zp.load(made), target="onnxruntime")({"x": random(3, 8) * 2})["r"]
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(expected)) > 4
 
 
 def test_channels_last_is_refused(tmp_path: Path) -> None:

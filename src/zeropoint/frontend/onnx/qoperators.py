@@ -10,8 +10,9 @@ Sources: onnxruntime's contributed operators (`com.microsoft`); the ONNX operato
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -97,10 +98,11 @@ FORMS: Mapping[str, QOperatorForm] = {
     "QLinearMul": QOperatorForm("Mul", _operands(2)),
     "QLinearReduceMean": QOperatorForm("ReduceMean", _operands(1)),
     "QLinearSigmoid": QOperatorForm("Sigmoid", _operands(1)),
-    "QLinearSoftmax": QOperatorForm("Softmax", _operands(1), frozenset({"opset"})),
     "QLinearWhere": QOperatorForm("Where", _chosen),
 }
-"""The forms of onnxruntime's operators, except for `PRODUCTS`."""
+"""The forms of onnxruntime's operators, except for `OTHERS`."""
+MODERN_SOFTMAX = 13
+"""The first opset whose Softmax normalizes one dimension. Before, it is the axis with all dimensions behind it."""
 
 
 @dataclass
@@ -171,14 +173,22 @@ def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | No
 
 
 def _product(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite QGemm, whose bias is i32 at the product of both scales. Returns False if a scale is computed."""
+    """Rewrite QGemm, whose bias is i32 at the product of alpha and both scales. Returns False if a scale is computed.
+
+    Alpha becomes a factor of the scale of the weights, so that the product is one kernel.
+    """
     left, right = _triple(node.input, 0), _triple(node.input, 3)
     scales = [run.array(part.scale) for part in (left, right)]
     if scales[0] is None or scales[1] is None:
         return False
-    turned = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
-    axis = None if scales[1].size == 1 else int(not turned)
-    right = Quantized(right.tensor, right.scale, right.zero_point, axis)
+    given = _attributes(node)
+    axis = None if scales[1].size == 1 else int(not given.get("transB", 0))
+    right = replace(right, axis=axis)
+    if (alpha := np.float32(given.get("alpha", 1.0))) > 0 and alpha != 1:
+        scales[1] = scales[1].astype(np.float32) * alpha
+        right = replace(right, scale=run.constant(f"{right.scale}_alpha", scales[1]))
+    elif alpha <= 0:
+        return False
     operands = [left, right]
     bias = _at(node.input, 6)
     if bias:
@@ -187,7 +197,36 @@ def _product(node: NodeProto, run: _Rewriting) -> bool:
         scale = run.constant(f"{bias}_scale", product.reshape(()) if shared else product)
         operands.append(Quantized(bias, scale, "", None if shared else 0))
     inputs = [run.real(operand) for operand in operands]
-    run.between_casts(node, "Gemm", inputs, _result(node.input, 7), node.attribute)
+    kept = [attribute for attribute in node.attribute if attribute.name != "alpha"]
+    run.between_casts(node, "Gemm", inputs, _result(node.input, 7), kept)
+    return True
+
+
+def _attributes(node: NodeProto) -> dict[str, Any]:
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def _softmax(node: NodeProto, run: _Rewriting) -> bool:
+    """Rewrite QLinearSoftmax. Returns False for the Softmax of another opset that the model's opset does not have."""
+    given, wanted, output = _attributes(node), _result(node.input, 3), node.output[0]
+    axis, is_modern = int(given.get("axis", -1)), int(given.get("opset", MODERN_SOFTMAX)) >= MODERN_SOFTMAX
+    opset = next((one.version for one in run.model.opset_import if one.domain in STANDARD), 1)
+    if is_modern and opset < MODERN_SOFTMAX and axis != -1:
+        return False
+    real = run.real(_triple(node.input, 0))
+    if is_modern or opset < MODERN_SOFTMAX or axis == -1:
+        run.between_casts(node, "Softmax", [real], wanted, [helper.make_attribute("axis", axis)])
+        return True
+    flat, shape, rows = (run.unique(f"{output}_{part}") for part in ("flat", "shape", "rows"))
+    name = node.name or output
+    run.nodes.append(helper.make_node("Shape", [real], [shape], shape))
+    run.nodes.append(helper.make_node("Flatten", [real], [flat], flat, axis=axis))
+    softmax = helper.make_node("Softmax", [flat], [""], name, axis=-1)
+    run.nodes.append(softmax)
+    softmax.output[0] = run.quantized(rows, wanted)
+    result = helper.make_node("Reshape", [run.real(run.known[rows]), shape], [""], f"{name}_shaped")
+    run.nodes.append(result)
+    result.output[0] = run.quantized(output, wanted)
     return True
 
 
@@ -197,7 +236,7 @@ def _packed(node: NodeProto, run: _Rewriting) -> bool:
     weights, scales, points, groups = arrays
     if weights is None or scales is None or any(_at(node.input, i + 1) and arrays[i] is None for i in (2, 3)):
         return False
-    attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    attributes = _attributes(node)
     found = PackedWeights.of(attributes, weights, scales, points, groups)
     name = node.input[1]
     if found.is_regular:
@@ -217,8 +256,12 @@ def _packed(node: NodeProto, run: _Rewriting) -> bool:
 
 
 _PARTS = ("stored", "scale", "zero_point")
-PRODUCTS: Mapping[str, Callable[[NodeProto, _Rewriting], bool]] = {"MatMulNBits": _packed, "QGemm": _product}
-"""The functions that rewrite products. Their biases have no parameters of their own."""
+OTHERS: Mapping[str, Callable[[NodeProto, _Rewriting], bool]] = {
+    "MatMulNBits": _packed,
+    "QGemm": _product,
+    "QLinearSoftmax": _softmax,
+}
+"""The functions that rewrite operators of other forms."""
 
 
 def _contributed(node: NodeProto, run: _Rewriting) -> bool:
@@ -230,8 +273,8 @@ def _contributed(node: NodeProto, run: _Rewriting) -> bool:
         run.nodes.append(made)
         _remember(made, run)
         return True
-    if node.op_type in PRODUCTS:
-        return PRODUCTS[node.op_type](node, run)
+    if node.op_type in OTHERS:
+        return OTHERS[node.op_type](node, run)
     form = FORMS.get(node.op_type)
     attributes = None if form is None else _kept(node, form.dropped)
     if form is None or attributes is None:
@@ -311,7 +354,7 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
     found: set[str] = set()
     for node in reversed(nodes):
         found.update(name for name in node.output if all(readers.get(name, [False])))
-        contributed = node.domain == MICROSOFT and node.op_type in (*FORMS, *PRODUCTS, *CASTS)
+        contributed = node.domain == MICROSOFT and node.op_type in (*FORMS, *OTHERS, *CASTS)
         quantized = DEQUANTIZING.get(node.op_type, frozenset()) if node.domain in STANDARD else frozenset[int]()
         moved = _is_move(node) and all(name in found for name in node.output)
         for index, name in enumerate(node.input):
