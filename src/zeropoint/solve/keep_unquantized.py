@@ -68,7 +68,8 @@ class _Types:
         results = {value: self._of_result(value) for value in filter(is_float, region.outputs)}
         marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops)
         read = all(self._is_read_quantized(region, index) for index in self._operands(region))
-        if marked or not read or not (_moves(region) or all(results.values())):
+        typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
+        if marked or not read or not typed:
             self.floats.append(region)
             return
         self.passed.update(region.outputs)
@@ -79,6 +80,11 @@ class _Types:
     def _stated(self, value: SSAValue) -> UniformQuantizedType | None:
         known = self.constraints.get(value)
         return None if known is None else known.pinned
+
+    def _is_also_read_unrounded(self, value: SSAValue) -> bool:
+        """Whether the file quantizes a value, and an op reads it before that. The runtime does not move casts there."""
+        is_read = any((use.operation, use.index) in self.constraints.unrounded for use in value.uses)
+        return is_read and self._stated(value) is not None
 
     def _is_read_quantized(self, region: QuantizeRegionOp, index: int) -> bool:
         value = region.inputs[index]

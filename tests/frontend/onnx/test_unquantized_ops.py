@@ -37,6 +37,9 @@ BODIES = {
     "a type behind a transpose and a max pool": WEIGHTS + "m = MaxPool<kernel_shape=[2,2]>(c)\n r = Transpose(m)",
     "a batch norm with parameters that are dequantized": "fd = DequantizeLinear(fq, t, nil)\n"
     "r = BatchNormalization(a, fd, g, g, v)",
+    "a moved value that is read beside its cast": "m = Slice(a, l, u, l)\n n = GlobalAveragePool(m)\n"
+    "j = QuantizeLinear(m, odd, z)\n b = DequantizeLinear(j, odd, z)\n o = QuantizeLinear(n, s, z)\n"
+    "d = DequantizeLinear(o, s, z)\n r = Mul(b, d)",
     "a float that is read beside its cast": "n = Mul(x, half)\n m = QuantizeLinear(n, t, z)\n"
     "b = DequantizeLinear(m, t, z)\n o = Mul(a, b)\n op = QuantizeLinear(o, s, z)\n od = DequantizeLinear(op, s, z)\n"
     "r = Sub(n, od)",
