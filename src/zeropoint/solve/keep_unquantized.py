@@ -37,6 +37,7 @@ from zeropoint.solve.keep_float import with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.linear_resizes import weigh_neighbours
 from zeropoint.solve.model_rounding import insert_rounding
+from zeropoint.solve.quantized_at_load import WEIGHTS, has_float_weights, quantize_weights
 from zeropoint.targets import Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
@@ -51,7 +52,8 @@ FLAT = 2
 class _Types:
     """The values that have a type of the model, found in program order.
 
-    `floats` has the regions that the runtime computes in floats, `moved_back` the results of kernels with a type that
+    `floats` has the regions that the runtime computes in floats, `loaded` those whose weights it quantizes itself, by
+    the type of their data, `moved_back` the results of kernels with a type that
     the model states behind kernels that move elements.
     """
 
@@ -59,6 +61,9 @@ class _Types:
     target: Target
     passed: set[SSAValue] = field(default_factory=set[SSAValue])
     floats: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
+    loaded: dict[QuantizeRegionOp, UniformQuantizedType] = field(
+        default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
+    )
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
@@ -67,8 +72,10 @@ class _Types:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
         results = {value: self._of_result(value) for value in filter(is_float, region.outputs)}
         marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops)
-        read = all(self._is_read_quantized(region, index) for index in self._operands(region))
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
+        if (data := self._loads_weights(region)) is not None and typed:
+            self.loaded[region] = data
+        read = all(self._is_read_quantized(region, index) for index in self._operands(region))
         if marked or not read or not typed:
             self.floats.append(region)
             return
@@ -86,8 +93,17 @@ class _Types:
         is_read = any((use.operation, use.index) in self.constraints.unrounded for use in value.uses)
         return is_read and self._stated(value) is not None
 
+    def _loads_weights(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
+        """The type of the data of a kernel whose float weights onnxruntime quantizes; None for any other kernel."""
+        if self.target.profile != ONNXRUNTIME or not has_float_weights(region):
+            return None
+        data = self._stated(region.inputs[0]) if self._is_read_quantized(region, 0) else None
+        return data if data is not None and data.is_per_layer and self._stated(region.inputs[WEIGHTS]) is None else None
+
     def _is_read_quantized(self, region: QuantizeRegionOp, index: int) -> bool:
         value = region.inputs[index]
+        if region in self.loaded and index == WEIGHTS:
+            return True
         return value in self.passed or (
             self._stated(value) is not None and (region, index) not in self.constraints.unrounded
         )
@@ -154,9 +170,13 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
     changed = with_float(program, [original[op] for op in types.floats], WHY)
-    if types.moved_back and changed is program:
+    if (types.moved_back or types.loaded) and changed is program:
         changed = program.for_change()
     ops = list(changed.entry.ops)
+    for region, found in types.loaded.items():
+        loading = ops[places[original[region]]]
+        assert isinstance(loading, QuantizeRegionOp)
+        quantize_weights(changed, loading, found)
     for region, found in types.moved_back.items():
         insert_rounding(changed, ops[places[original[region]]].results[0], found)
     if changed is not program and target.profile == ONNXRUNTIME:

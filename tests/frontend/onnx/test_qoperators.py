@@ -90,7 +90,8 @@ def test_alpha_scales_the_bias_of_a_product_too(transposed: int) -> None:
     weight = np.random.default_rng(0).integers(-60, 60, (5, 8)).astype(np.int8)
     made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
         g (float[3,8] x) => (float[3,5] r) <float s = {{0.05}}, uint8 z = {{120}},
-        float[5] t = {{0.02, 0.03, 0.01, 0.05, 0.04}}, int8[5] n = {{0, 0, 0, 0, 0}}, int32[5] b = {{-300, 500, 0, 900, -1000}}, float u = {{0.07}}, uint8 v = {{90}}>
+        float[5] t = {{0.02, 0.03, 0.01, 0.05, 0.04}}, int8[5] n = {{0, 0, 0, 0, 0}},
+        int32[5] b = {{-300, 500, 0, 900, -1000}}, float u = {{0.07}}, uint8 v = {{90}}>
         {{ q = QuantizeLinear(x, s, z)
         p = com.microsoft.QGemm<alpha=0.375, transB={transposed}>(q, s, z, w, t, n, b, u, v)
         r = DequantizeLinear(p, u, v) }}""")

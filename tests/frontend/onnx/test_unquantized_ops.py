@@ -108,6 +108,31 @@ def test_a_linear_resize_of_a_quantized_file_has_the_bits_of_onnxruntime(op: str
     np.testing.assert_array_equal(found, expected)
 
 
+LOADED = {
+    "Conv": ((3, 4, 3, 3), "c = Conv(a, w, b)"),
+    "Conv without a bias": ((3, 4, 3, 3), "c = Conv(a, w)"),
+    "ConvTranspose": ((4, 3, 2, 2), "c = ConvTranspose<strides=[2,2]>(a, w, b)"),
+    "Gemm": (
+        (256, 3),
+        "e = Flatten(a)\n eq = QuantizeLinear(e, s, z)\n d = DequantizeLinear(eq, s, z)\n c = Gemm(d, w, b)",
+    ),
+}
+
+
+@pytest.mark.parametrize("op", LOADED)
+def test_float_weights_that_onnxruntime_quantizes_when_it_loads_a_file_have_its_numbers(op: str) -> None:
+    shape, body = LOADED[op]
+    made = model(f"{body}\n r = Relu(c)" if op != "ConvTranspose" else f"{body}\n r = Identity(c)")
+    drawn = np.random.default_rng(2)
+    for name, array in (("w", drawn.normal(0, 0.05, shape)), ("b", drawn.normal(0, 0.3, 3))):
+        made.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+    x = drawn.normal(0, 2, (1, 4, 8, 8)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    (found,) = zp.quantize(zp.load(made), target="onnxruntime")({"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(expected)) > 2
+
+
 def test_a_kernel_before_a_type_that_is_stated_behind_a_transpose_is_an_integer_kernel() -> None:
     made = zp.quantize(zp.load(model(BODIES["a type behind a transpose"])), target="onnxruntime")
     assert all(region.is_quantized for region in regions_of(made.quantization.propagated))

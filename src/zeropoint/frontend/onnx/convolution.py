@@ -32,6 +32,7 @@ def convolution(node: OnnxNode, build: Builder) -> SSAValue:
     Strides and dilations of 1 and padding of 0 are omitted.
     """
     result = convolved(node, node.operand(0), node.operand(1), build)
+    node.note_float_weights(result)
     if node.has(2):
         bias, features = node.operand(2), shape_of(result)[1]
         if shape_of(bias) != (features,):

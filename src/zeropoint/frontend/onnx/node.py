@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.errors import NodeError as NodeError
 from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.ir.annotations import WEIGHTS_OF_FILE
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.quant import DequantizeCastOp, dequantize, stored_array
 from zeropoint.ir.quantized_constants import quantized_constant
@@ -70,6 +72,13 @@ class OnnxNode:
     def constant(self, index: int) -> Array | None:
         """The array of an input that is a constant of the model, in the model's dtype; None for any other input."""
         return self._build.array(self._inputs[index]) if self.has(index) else None
+
+    def note_float_weights(self, product: SSAValue) -> None:
+        """Mark a contraction of dequantized data by constant floats, which onnxruntime quantizes when it loads a file."""
+        constants = [self.constant(index) for index in (1, 2) if self.has(index)]
+        if isinstance(self.operand(0).owner, DequantizeCastOp) and all(array is not None for array in constants):
+            assert isinstance(product.owner, Operation)
+            product.owner.attributes[WEIGHTS_OF_FILE] = UnitAttr()
 
     def parameter(self, index: int, name: str) -> Array | None:
         """The array of an input that must be constant, such as axes; None if it is omitted.

@@ -93,6 +93,7 @@ def gemm(node: OnnxNode, build: Builder) -> SSAValue:
     left = 0 if node.integer("transA", 0) else 1
     right = 1 if node.integer("transB", 0) else 0
     result = _dot(lhs, rhs, left, right, 0, build)
+    node.note_float_weights(result)
     beta = node.number("beta", 1.0)
     if not node.has(2) or beta == 0:
         return result

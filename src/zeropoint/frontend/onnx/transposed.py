@@ -62,6 +62,7 @@ def conv_transpose(node: OnnxNode, build: Builder) -> SSAValue:
         feature_group_count=groups,
     )
     result = build.insert(op)
+    node.note_float_weights(result)
     if node.has(2):
         bias = node.operand(2)
         if shape_of(bias) != (features,):
