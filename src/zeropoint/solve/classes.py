@@ -87,6 +87,12 @@ class ScaleClass:
         """Whether a fixed type or a range is known, so that the parameters follow."""
         return self.fixed is not None or self.minimum is not None
 
+    @property
+    def is_stated(self) -> bool:
+        """Whether the model states the fixed type."""
+        text = str(self.fixed)
+        return any(f.name == "parameters" and f.salience == "user" and f.value == text for f in self.facts)
+
     def parameters(self) -> UniformQuantizedType:
         """The type of every member.
 

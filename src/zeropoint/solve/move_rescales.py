@@ -16,6 +16,7 @@ The pass applies these moves until none fits:
 - A kernel that accepts any parameters reads the value before the rescale, or another rescaled form of it.
 - A kernel whose operand and result share a scale moves before the rescale if its result is smaller.
 
+A rescale between two types that the model states is neither merged nor absorbed: its rounding is the model's.
 Each move reduces the number of rescales, their cost, or the number of readers of one. So the pass terminates. A rescale
 that saturates values is kept if values would no longer be saturated without it.
 
@@ -33,7 +34,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.ir.annotations import PINNED, RESCALE_COUNTS, Fact, facts_name, facts_of, state_facts
+from zeropoint.ir.annotations import PINNED, RESCALE_COUNTS, STATED, Fact, facts_name, facts_of, state_facts
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -100,6 +101,8 @@ class _Moves:
 
     def step(self, rescale: QuantizeRegionOp) -> bool:
         """Make the first move that fits. Returns False if none fits."""
+        if STATED in rescale.attributes:  # only moves that keep its rounding
+            return self._drop(rescale) or self._share(rescale) or self._push(rescale)
         return (
             self._drop(rescale)
             or self._share(rescale)
@@ -136,7 +139,7 @@ class _Moves:
     def _join(self, rescale: QuantizeRegionOp) -> bool:
         """Skip the first of two consecutive rescales, or both if the second undoes the first."""
         before = rescale.inputs[0].owner
-        if not isinstance(before, QuantizeRegionOp) or not is_rescale(before):
+        if not isinstance(before, QuantizeRegionOp) or not is_rescale(before) or STATED in before.attributes:
             return False
         first, between = _types(before)
         _, last = _types(rescale)

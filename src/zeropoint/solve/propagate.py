@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.annotations import PINNED, PROFILE, ROW_PROFILE, TARGET, Fact, facts_name, state_facts
+from zeropoint.ir.annotations import PINNED, PROFILE, ROW_PROFILE, STATED, TARGET, Fact, facts_name, state_facts
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
@@ -39,7 +39,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantized
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES, cuts_off
+from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES, ScaleClass, cuts_off
 from zeropoint.solve.constant_operands import bound_constant_operands
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import Constraints, take_constraints
@@ -192,6 +192,7 @@ class _Settlement:
         uses = list(value.uses)
         required, has = self._reason((kernel.region, port), own, output)
         made = rescale_region(value, output, own, (has, required))
+        self._note_stated(made, self.specs.port_class((kernel.region, port)), self.specs.value_class(value))
         assert kernel.region.parent is not None
         kernel.region.parent.insert_op_after(made, kernel.region)
         for use in uses:
@@ -200,6 +201,11 @@ class _Settlement:
         self.versions[made.outputs[0]] = {own: made.outputs[0], output: value}
         self.specs.graph.value_nodes[made.outputs[0]] = self.specs.graph.value_nodes[value]
         self.specs.graph.made.add(made.outputs[0])
+
+    def _note_stated(self, rescale: QuantizeRegionOp, *ends: ScaleClass) -> None:
+        """Mark a rescale between two types that the model states."""
+        if all(end.fixed is not None and end.is_stated for end in ends):
+            rescale.attributes[STATED] = UnitAttr()
 
     def _adds_nothing(self, value: SSAValue, own: UniformQuantizedType, output: UniformQuantizedType) -> bool:
         """Whether a rescale to the type of coupled values would only add rounding, because only float ops read the
@@ -218,6 +224,7 @@ class _Settlement:
         if wanted not in versions:
             self.termination.rescale((kernel.region, index))
             made = rescale_region(value, own, wanted, self._reason(self._first_port(value, wanted), own, wanted))
+            self._note_stated(made, self.specs.value_class(value), self.specs.port_class((kernel.region, index)))
             assert kernel.region.parent is not None
             kernel.region.parent.insert_op_before(made, kernel.region)
             versions[wanted] = made.outputs[0]

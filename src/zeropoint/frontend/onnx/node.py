@@ -74,7 +74,7 @@ class OnnxNode:
         return self._build.array(self._inputs[index]) if self.has(index) else None
 
     def note_float_weights(self, product: SSAValue) -> None:
-        """Mark a contraction of dequantized data by constant floats, which onnxruntime quantizes when it loads a file."""
+        """Mark a contraction of dequantized data by constant floats, which onnxruntime quantizes at load."""
         constants = [self.constant(index) for index in (1, 2) if self.has(index)]
         if isinstance(self.operand(0).owner, DequantizeCastOp) and all(array is not None for array in constants):
             assert isinstance(product.owner, Operation)
