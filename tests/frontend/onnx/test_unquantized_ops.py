@@ -40,8 +40,8 @@ BODIES = {
     "a moved value that is read beside its cast": "m = Slice(a, l, u, l)\n n = GlobalAveragePool(m)\n"
     "j = QuantizeLinear(m, odd, z)\n b = DequantizeLinear(j, odd, z)\n o = QuantizeLinear(n, s, z)\n"
     "d = DequantizeLinear(o, s, z)\n r = Mul(b, d)",
-    "a product of one type and a transpose of another": "n = Mul(a, a)\n o = QuantizeLinear(n, odd, y0)\n"
-    "d = DequantizeLinear(o, odd, y0)\n r = Transpose(d)",
+    "a sum of one type and a transpose of another": "n = Add(a, a)\n o = QuantizeLinear(n, odd, z)\n"
+    "d = DequantizeLinear(o, odd, z)\n r = Transpose(d)",
     "a float that is read beside its cast": "n = Mul(x, half)\n m = QuantizeLinear(n, t, z)\n"
     "b = DequantizeLinear(m, t, z)\n o = Mul(a, b)\n op = QuantizeLinear(o, s, z)\n od = DequantizeLinear(op, s, z)\n"
     "r = Sub(n, od)",
