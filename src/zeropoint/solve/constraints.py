@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -32,6 +32,7 @@ from zeropoint.ir.annotations import (
     OF_TARGET,
     PINNED,
     QUANTILES,
+    STATED,
     Fact,
     Salience,
     demanded_by,
@@ -282,6 +283,7 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
     source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("required", str(wanted), "user", source)])
+    made.attributes[STATED] = UnitAttr()
     assert op.parent is not None
     op.parent.insert_op_before(made, op)
     return made.outputs[0]

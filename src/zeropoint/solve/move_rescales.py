@@ -16,7 +16,9 @@ The pass applies these moves until none fits:
 - A kernel that accepts any parameters reads the value before the rescale, or another rescaled form of it.
 - A kernel whose operand and result share a scale moves before the rescale if its result is smaller.
 
-A rescale between two types that the model states is neither merged nor absorbed: its rounding is the model's.
+A rescale between two types that the model states is neither merged nor absorbed on targets whose runtime rounds there,
+too (`between_casts`).
+
 Each move reduces the number of rescales, their cost, or the number of readers of one. So the pass terminates. A rescale
 that saturates values is kept if values would no longer be saturated without it.
 
@@ -98,10 +100,11 @@ def _takes(kernel: ChosenKernel, port: int, wanted: UniformQuantizedType) -> boo
 class _Moves:
     program: Program
     kernels: Mapping[Operation, ChosenKernel]
+    keeps_stated: bool
 
     def step(self, rescale: QuantizeRegionOp) -> bool:
         """Make the first move that fits. Returns False if none fits."""
-        if STATED in rescale.attributes:  # only moves that keep its rounding
+        if self.keeps_stated and STATED in rescale.attributes:  # only moves that keep its rounding
             return self._drop(rescale) or self._share(rescale) or self._push(rescale)
         return (
             self._drop(rescale)
@@ -139,7 +142,9 @@ class _Moves:
     def _join(self, rescale: QuantizeRegionOp) -> bool:
         """Skip the first of two consecutive rescales, or both if the second undoes the first."""
         before = rescale.inputs[0].owner
-        if not isinstance(before, QuantizeRegionOp) or not is_rescale(before) or STATED in before.attributes:
+        if not isinstance(before, QuantizeRegionOp) or not is_rescale(before):
+            return False
+        if self.keeps_stated and STATED in before.attributes:
             return False
         first, between = _types(before)
         _, last = _types(rescale)
@@ -293,7 +298,7 @@ def move_rescales(program: Program, target: Target) -> Program:
         kernels: dict[Operation, ChosenKernel] = {
             kernel.region: kernel for kernel in KernelChoice(target, Constraints(), left_float(program)).choose(program)
         }
-        moves = _Moves(program, kernels)
+        moves = _Moves(program, kernels, target.between_casts)
         # One move may enable another. The loop ends because each leaves fewer or smaller rescales, or fewer readers of
         # one.
         while any([moves.step(region) for region in regions_of(program) if is_rescale(region)]):
