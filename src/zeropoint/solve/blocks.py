@@ -15,7 +15,7 @@ from zeropoint.ir.annotations import BLOCK_SIZE, WEIGHT_BITS
 from zeropoint.ir.contractions import weight_channel_axis
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import channel_scales, with_least_scales
-from zeropoint.ir.stablehlo import DotGeneralOp
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.numerics.arrays import FloatArray
 from zeropoint.numerics.ranges import held_scale, symmetric
@@ -44,6 +44,18 @@ def unfit_blocks(
     if pinned is None and rows % int(demands[BLOCK_SIZE]):
         return f"its weights have {rows} terms a channel, expected a multiple of block_size {demands[BLOCK_SIZE]}"
     return None
+
+
+def unfit_channels(region: QuantizeRegionOp, pinned: UniformQuantizedType) -> str | None:
+    """The reason why the weights of a region cannot have the pinned scales per channel; None if they can."""
+    product = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
+    axis = None if product is None else weight_channel_axis(product)
+    if axis is None or pinned.axis in (axis, None):
+        return None
+    return (
+        f"kernel '{region.logical_kernel.data}' requires a scale per output channel, dimension {axis} of its weights; "
+        f"they are pinned to one per index of dimension {pinned.axis}"
+    )
 
 
 def _is_matrix_product(op: DotGeneralOp) -> bool:

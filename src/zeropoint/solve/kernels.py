@@ -32,7 +32,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.accumulators import sums_fit
-from zeropoint.solve.blocks import demanded_storage, unfit_blocks
+from zeropoint.solve.blocks import demanded_storage, unfit_blocks, unfit_channels
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.function_widths import unrounded_kernels
 from zeropoint.solve.kernel import ChosenKernel, is_float, result_ports
@@ -274,13 +274,15 @@ class KernelChoice:
         return None
 
     def _unfit_blocks(self, region: QuantizeRegionOp, row: KernelRow, demands: Mapping[str, str]) -> str | None:
-        """The reason why the weights cannot have the blocks that a recipe demands or the model pins; None if they
-        can."""
+        """The reason why the weights cannot have the blocks that a recipe demands, or the blocks or channels that the
+        model pins; None if they can."""
         if len(region.inputs) < 2 or row.input_rule(1).role is not Role.WEIGHT:
             return None
         known = self.constraints.get(region.inputs[1])
         pinned = known.pinned if known is not None and known.pinned is not None else None
         blocks = pinned.is_sub_channel if pinned is not None else BLOCK_SIZE in demands
+        if pinned is not None and pinned.is_per_channel:
+            return unfit_channels(region, pinned)
         if not blocks:
             return None
         if pinned is None and not row.input_rule(1).blocks:

@@ -85,6 +85,27 @@ def test_what_onnxruntime_computes_in_floats_stays_float_and_has_its_bits(body: 
     assert len(np.unique(found)) > 8
 
 
+def test_weights_with_a_scale_per_term_stay_float() -> None:
+    """They were an internal error, or got the scales of channels where there are as many."""
+    made = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[5,4] x) => (float y)
+        <float s = {0.0625}, uint8 z = {100}, float[4] odd = {0.0371, 0.02, 0.01, 0.05}, int8[4] w0 = {0, 0, 0, 0}>
+        { q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  w = DequantizeLinear<axis=0>(wq, odd, w0)
+        n = MatMul(a, w)  p = QuantizeLinear(n, s, z)  y = DequantizeLinear(p, s, z) }""")
+    drawn = np.random.default_rng(0)
+    made.graph.initializer.append(numpy_helper.from_array(drawn.integers(-99, 99, (4, 4)).astype(np.int8), "wq"))
+    x = drawn.normal(0, 2, (5, 4)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    quantized = zp.quantize(zp.load(made), target="onnxruntime")
+    (found,) = quantized({"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
+    (reason,) = {
+        str(region.attributes[FLOAT_REASON].data)
+        for region in regions_of(quantized.quantization.propagated)
+        if FLOAT_REASON in region.attributes
+    }
+    assert "dimension 1 of its weights; they are pinned to one per index of dimension 0" in reason
+
+
 def test_the_type_of_a_sum_and_the_type_behind_its_transpose_round_one_after_the_other() -> None:
     """The sum had the second type, and did not saturate as in the first."""
     made = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,8,8] x) => (float y)
