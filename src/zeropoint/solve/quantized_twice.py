@@ -37,7 +37,8 @@ def read_unrounded(program: Program) -> frozenset[tuple[Operation, int]]:
     """The operands, by op and index, that read a value beside its cast to a quantized type, not through the cast."""
     found: set[tuple[Operation, int]] = set()
     for op in program.entry.ops:
-        if isinstance(op, QuantizeCastOp):
+        # Beside a cast of the numbers of another type, an op reads numbers that are rounded to that type.
+        if isinstance(op, QuantizeCastOp) and not isinstance(op.input.owner, DequantizeCastOp):
             value = op.input
             while True:
                 found.update((use.operation, use.index) for use in value.uses if not isinstance(use.operation, SAYS))

@@ -40,6 +40,8 @@ BODIES = {
     "a moved value that is read beside its cast": "m = Slice(a, l, u, l)\n n = GlobalAveragePool(m)\n"
     "j = QuantizeLinear(m, odd, z)\n b = DequantizeLinear(j, odd, z)\n o = QuantizeLinear(n, s, z)\n"
     "d = DequantizeLinear(o, s, z)\n r = Mul(b, d)",
+    "a value of one type that is read beside its cast to another": "e = QuantizeLinear(a, odd, z)\n"
+    "d = DequantizeLinear(e, odd, z)\n r = Add(a, d)",
     "a float that is read beside its cast": "n = Mul(x, half)\n m = QuantizeLinear(n, t, z)\n"
     "b = DequantizeLinear(m, t, z)\n o = Mul(a, b)\n op = QuantizeLinear(o, s, z)\n od = DequantizeLinear(op, s, z)\n"
     "r = Sub(n, od)",
@@ -168,6 +170,13 @@ def test_float_weights_that_onnxruntime_quantizes_when_it_loads_a_file_have_its_
 
 def test_a_kernel_before_a_type_that_is_stated_behind_a_transpose_is_an_integer_kernel() -> None:
     made = zp.quantize(zp.load(model(BODIES["a type behind a transpose"])), target="onnxruntime")
+    assert all(region.is_quantized for region in regions_of(made.quantization.propagated))
+
+
+def test_a_value_that_is_read_beside_its_cast_to_another_type_is_read_by_integer_kernels() -> None:
+    made = zp.quantize(
+        zp.load(model(BODIES["a value of one type that is read beside its cast to another"])), target="onnxruntime"
+    )
     assert all(region.is_quantized for region in regions_of(made.quantization.propagated))
 
 
