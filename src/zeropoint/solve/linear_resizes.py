@@ -47,8 +47,17 @@ class Neighbours:
     weights: tuple[Array, Array]
 
     @staticmethod
+    def kept(axis: int, size: int) -> Neighbours:
+        """The neighbours along a dimension whose size stays: each element, with the next one at a weight of 0."""
+        places, weights = np.arange(size), np.ones(size, np.float32)
+        weights[-1:] = 0.5
+        return Neighbours(
+            axis, (places, np.minimum(places + 1, size - 1)), (weights, np.where(weights == 1, 0, weights))
+        )
+
+    @staticmethod
     def of(axis: int, matrix: Array) -> Neighbours:
-        """The neighbours whose weights are the columns of a matrix, of which one or two are not 0."""
+        """The neighbours whose weights are the columns of a matrix, in which one or two are not 0."""
         last = len(matrix) - 1
         first = (matrix != 0).argmax(axis=0)
         second = np.minimum(first + 1, last)
@@ -85,8 +94,12 @@ def weigh_neighbours(program: Program, floats: Collection[QuantizeRegionOp]) -> 
         axes = found.axes()
         if axes is None:
             continue
-        shape = shape_of(found.source)
-        along = [Neighbours.of(axis, found.matrices.get(axis, np.eye(shape[axis], dtype=np.float32))) for axis in axes]
+        matrices, shape = found.matrices, shape_of(found.source)
+        afford([max(shape[axis] for axis in axes)], 32, "weights of interpolation")
+        along = [
+            Neighbours.of(axis, matrices[axis]) if axis in matrices else Neighbours.kept(axis, shape[axis])
+            for axis in axes
+        ]
         made = _Weighing(program, found).sum(along)
         found.result.replace_all_uses_with(made)
         for region in reversed(found.regions):

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp
 from zeropoint.ir.quant.statements import STATES
@@ -27,10 +28,16 @@ SAYS = (*STATES, QuantizeCastOp)
 
 
 def casts_of_floats(program: Program) -> frozenset[object]:
-    """The casts to a quantized type whose operand is an input, or the result of an op that cannot be a kernel."""
-    kernels = (QuantizeRegionOp, DequantizeCastOp)
+    """The casts to a quantized type whose operand is an input, or the result of an op that is no kernel."""
     casts = (op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
-    return frozenset(op for op in casts if not isinstance(op.operands[0].owner, kernels))
+    return frozenset(op for op in casts if not _is_quantized(op.operands[0].owner))
+
+
+def _is_quantized(owner: object) -> bool:
+    """Whether an op may make integers: a kernel that need not stay float, or the dequantization of integers."""
+    if isinstance(owner, QuantizeRegionOp):
+        return FLOAT_REASON not in owner.attributes
+    return isinstance(owner, DequantizeCastOp)
 
 
 def read_unrounded(program: Program) -> frozenset[tuple[Operation, int]]:

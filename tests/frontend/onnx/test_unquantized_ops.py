@@ -42,6 +42,9 @@ BODIES = {
     "d = DequantizeLinear(o, s, z)\n r = Mul(b, d)",
     "a value of one type that is read beside its cast to another": "e = QuantizeLinear(a, odd, z)\n"
     "d = DequantizeLinear(e, odd, z)\n r = Add(a, d)",
+    "a float that is quantized to two types": "n = Neg(a)\n h = HardSigmoid(n)\n e = QuantizeLinear(h, odd, z)\n"
+    "d = DequantizeLinear(e, odd, z)\n v8 = QuantizeLinear(h, t, y0)\n f8 = DequantizeLinear(v8, t, y0)\n"
+    "r = Add(d, f8)",
     "a float that is read beside its cast": "n = Mul(x, half)\n m = QuantizeLinear(n, t, z)\n"
     "b = DequantizeLinear(m, t, z)\n o = Mul(a, b)\n op = QuantizeLinear(o, s, z)\n od = DequantizeLinear(op, s, z)\n"
     "r = Sub(n, od)",
