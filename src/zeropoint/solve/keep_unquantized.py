@@ -38,6 +38,7 @@ from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.linear_resizes import weigh_neighbours
 from zeropoint.solve.model_rounding import insert_rounding
 from zeropoint.solve.quantized_at_load import WEIGHTS, has_float_weights, quantize_weights
+from zeropoint.solve.whole_windows import count_whole_windows, has_whole_windows
 from zeropoint.targets import Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
@@ -52,7 +53,8 @@ FLAT = 2
 class _Types:
     """The values that have a type of the model, found in program order.
 
-    `floats` has the regions that the runtime computes in floats, `loaded` those whose weights it quantizes itself, by
+    `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
+    windows, `loaded` those whose weights it quantizes itself, by
     the type of their data, `moved_back` the results of kernels with a type that
     the model states behind kernels that move elements.
     """
@@ -61,6 +63,7 @@ class _Types:
     target: Target
     passed: set[SSAValue] = field(default_factory=set[SSAValue])
     floats: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
+    means: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     loaded: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
@@ -79,6 +82,8 @@ class _Types:
         if marked or not read or not typed:
             self.floats.append(region)
             return
+        if self.target.profile == ONNXRUNTIME and has_whole_windows(region):
+            self.means.append(region)
         self.passed.update(region.outputs)
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
@@ -170,13 +175,17 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
     changed = with_float(program, [original[op] for op in types.floats], WHY)
-    if (types.moved_back or types.loaded) and changed is program:
+    if (types.moved_back or types.loaded or types.means) and changed is program:
         changed = program.for_change()
     ops = list(changed.entry.ops)
     for region, found in types.loaded.items():
         loading = ops[places[original[region]]]
         assert isinstance(loading, QuantizeRegionOp)
         quantize_weights(changed, loading, found)
+    for region in types.means:
+        mean = ops[places[original[region]]]
+        assert isinstance(mean, QuantizeRegionOp)
+        count_whole_windows(changed, mean)
     for region, found in types.moved_back.items():
         insert_rounding(changed, ops[places[original[region]]].results[0], found)
     if changed is not program and target.profile == ONNXRUNTIME:

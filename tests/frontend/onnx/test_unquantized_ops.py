@@ -45,6 +45,8 @@ BODIES = {
     "a float that is quantized to two types": "n = Neg(a)\n h = HardSigmoid(n)\n e = QuantizeLinear(h, odd, z)\n"
     "d = DequantizeLinear(e, odd, z)\n v8 = QuantizeLinear(h, t, y0)\n f8 = DequantizeLinear(v8, t, y0)\n"
     "r = Add(d, f8)",
+    "a mean of windows that ceil_mode adds": "r = AveragePool<kernel_shape=[3,2], strides=[2,3], ceil_mode=1,"
+    "count_include_pad=1, pads=[1,0,1,0]>(a)",
     "a float that is read beside its cast": "n = Mul(x, half)\n m = QuantizeLinear(n, t, z)\n"
     "b = DequantizeLinear(m, t, z)\n o = Mul(a, b)\n op = QuantizeLinear(o, s, z)\n od = DequantizeLinear(op, s, z)\n"
     "r = Sub(n, od)",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
@@ -17,6 +18,8 @@ from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.reductions import demand_floats, lowest, mean_of
 from zeropoint.frontend.onnx.windows import OnnxWindow, window_of
+from zeropoint.ir.annotations import WHOLE_WINDOWS
+from zeropoint.ir.quant import DequantizeCastOp
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -169,12 +172,16 @@ def average_pool(node: OnnxNode, build: Builder) -> SSAValue:
     demand_floats(value)
     window = _pool_window(node, value)
     total = _reduce_window(value, window, 0.0, AddOp, build)
-    counts = _counts(window, _spatial(value), bool(node.integer("count_include_pad", 0)))
+    counts_padding = bool(node.integer("count_include_pad", 0))
+    counts = _counts(window, _spatial(value), counts_padding)
     if bool((counts == counts.flat[0]).all()):
         divisor = build.splat(float(counts.flat[0]), total)
     else:
         divisor = build.constant(np.broadcast_to(counts.astype(np.float32), shape_of(total)))
-    return build.insert(DivideOp(total, divisor))
+    mean = DivideOp(total, divisor)
+    if counts_padding and node.integer("ceil_mode", 0) and isinstance(value.owner, DequantizeCastOp):
+        mean.attributes[WHOLE_WINDOWS] = IntegerAttr(prod(window.sizes), i64)
+    return build.insert(mean)
 
 
 def _counts(window: OnnxWindow, inputs: Sequence[int], include_padding: bool) -> Array:
