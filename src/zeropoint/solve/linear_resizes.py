@@ -24,6 +24,7 @@ from itertools import product
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import FLOAT_REASON, RESIZED
 from zeropoint.ir.constants import constant_array, constant_op
@@ -103,8 +104,7 @@ def weigh_neighbours(program: Program, floats: Collection[QuantizeRegionOp]) -> 
         made = _Weighing(program, found).sum(along)
         found.result.replace_all_uses_with(made)
         for region in reversed(found.regions):
-            region.detach()
-            region.erase()
+            Rewriter.erase_op(region)
 
 
 def _resizes(program: Program, floats: Collection[QuantizeRegionOp]) -> Iterator[_Resize]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from onnx import parser
 
 import zeropoint as zp
 from targets.confirmation import rows
@@ -15,13 +16,16 @@ from targets.litert_built import Built, built
 from targets.litert_cases import CASES
 from zeropoint.calibrate import samples
 from zeropoint.cli import main
+from zeropoint.export import ExportOptions, export_program
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.model import litert_model
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.frontend import load_model
+from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.targets import KernelRow
@@ -36,6 +40,20 @@ def kernels(result: Quantization) -> Counter[tuple[str, str]]:
         for op in result.propagated.entry.ops
         if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data != "transpose"
     )
+
+
+@pytest.mark.parametrize("target", ["litert", "litert-16x8"])
+def test_what_a_file_computes_in_floats_stays_float_without_data(target: str, tmp_path: Path) -> None:
+    """The import wanted a range of the float values, so an exported file with a float op did not come back."""
+    proto = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[1,2,6,6] x) => (float[1,2,6,6] y)
+        <float[2,2,1,1] w = {0.5, -0.25, 0.75, 1.5}> { c = Conv(x, w)  e = Softplus(c)  y = Add(e, c) }""")
+    sample = {"x": np.random.default_rng(0).normal(0, 2, (1, 2, 6, 6)).astype(np.float32)}
+    first = quantize(load_onnx_model(proto, {}), [sample], Options(target=target))
+    assert any(not region.is_quantized for region in regions_of(first.propagated))
+    export_program(first.propagated, tmp_path / "m.tflite", ExportOptions())
+    again = quantize(load_model(tmp_path / "m.tflite"), None, Options(target=target))
+    (found,), (expected,) = Interpreter(again.quantized)(sample).values(), Interpreter(first.quantized)(sample).values()
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("channels_last", [True, False])

@@ -196,6 +196,8 @@ def test_with_data_every_value_has_a_type() -> None:
     assert all(region.is_quantized for region in regions_of(made.quantization.propagated))
 
 
-@pytest.mark.parametrize(("name", "expected"), [("onnxruntime", True), ("openvino", True), ("cpu", False)])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("onnxruntime", True), ("openvino", True), ("litert", True), ("cpu", False)]
+)
 def test_targets_whose_runtime_quantizes_between_casts_say_so(name: str, expected: bool) -> None:
     assert target(name).between_casts is expected
