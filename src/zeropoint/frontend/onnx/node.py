@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.errors import NodeError as NodeError
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.ir.annotations import WEIGHTS_OF_FILE
+from zeropoint.ir.annotations import BY_CHANNEL, WEIGHTS_OF_FILE
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.quant import DequantizeCastOp, dequantize, stored_array
 from zeropoint.ir.quantized_constants import quantized_constant
@@ -74,9 +74,11 @@ class OnnxNode:
         return self._build.array(self._inputs[index]) if self.has(index) else None
 
     def note_float_weights(self, product: SSAValue) -> None:
-        """Mark a contraction of dequantized data by constant floats, which onnxruntime quantizes at load."""
+        """Mark a contraction of data of one scale by constant floats, which onnxruntime quantizes at load."""
         constants = [self.constant(index) for index in (1, 2) if self.has(index)]
-        if isinstance(self.operand(0).owner, DequantizeCastOp) and all(array is not None for array in constants):
+        data = self.operand(0).owner
+        is_per_layer = isinstance(data, DequantizeCastOp) and BY_CHANNEL not in data.attributes
+        if is_per_layer and all(array is not None for array in constants):
             assert isinstance(product.owner, Operation)
             product.owner.attributes[WEIGHTS_OF_FILE] = UnitAttr()
 

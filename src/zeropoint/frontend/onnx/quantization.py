@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 from onnx import NodeProto, helper
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, f32
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, UnitAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,6 +24,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
+from zeropoint.ir.annotations import BY_CHANNEL
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
@@ -168,7 +169,10 @@ def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builde
     """An input of a node, dequantized."""
     value, stored = node.operand(index), node.constant(index)
     if isinstance(element_of(value), UniformQuantizedType):
-        return build.insert(DequantizeCastOp(value, with_element(value, f32)))
+        made = DequantizeCastOp(value, with_element(value, f32))
+        if (given := node.constant(where.scale)) is not None and given.size > 1:
+            made.attributes[BY_CHANNEL] = UnitAttr()
+        return build.insert(made)
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
     pinned = stored is not None and scales is not None and (points is not None or not node.has(where.zero_point))
     if pinned and stored is not None and scales is not None and stored.dtype in STORAGE:

@@ -11,13 +11,13 @@ from functools import reduce
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.indexing import taken_along
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.annotations import RESIZED
-from zeropoint.ir.quant import DequantizeCastOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp, SelectOp, TransposeOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 from zeropoint.limits import afford
@@ -117,7 +117,7 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
     sampling = _sampling(node)
     crops = _crops(node, len(shape)) if sampling.transformation == "tf_crop_and_resize" else None
     outputs, scales = _sizes(node, shape)
-    of_quantized_file = isinstance(value.owner, DequantizeCastOp)  # which onnxruntime's quantizer made for onnxruntime
+    of_quantized_file = _is_of_quantized_file(value)
     if of_quantized_file and crops is None and tuple(outputs) == shape:
         return value  # onnxruntime copies it, whatever the scales
     inside: list[Array] = []
@@ -147,6 +147,13 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
     afford(outputs, 1, "a mask")
     mask = build.constant(reduce(np.logical_and.outer, inside))
     return build.apply(SelectOp, mask, value, build.splat(node.number("extrapolation_value", 0.0), value))
+
+
+def _is_of_quantized_file(value: SSAValue) -> bool:
+    """Whether an op before a value dequantizes an activation."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    dequantizing = (op for op in ([] if block is None else block.ops) if isinstance(op, DequantizeCastOp))
+    return any(isinstance(op.input.owner, QuantizeCastOp) for op in dequantizing)
 
 
 def _crops(node: OnnxNode, rank: int) -> list[tuple[float, float]]:
