@@ -152,8 +152,9 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
 def _is_of_quantized_file(value: SSAValue) -> bool:
     """Whether an op before a value dequantizes an activation."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    dequantizing = (op for op in ([] if block is None else block.ops) if isinstance(op, DequantizeCastOp))
-    return any(isinstance(op.input.owner, QuantizeCastOp) for op in dequantizing)
+    if block is None:
+        return False
+    return any(isinstance(op, DequantizeCastOp) and isinstance(op.input.owner, QuantizeCastOp) for op in block.ops)
 
 
 def _crops(node: OnnxNode, rank: int) -> list[tuple[float, float]]:
