@@ -62,7 +62,7 @@ class Neighbours:
         last = len(matrix) - 1
         first = (matrix != 0).argmax(axis=0)
         second = np.minimum(first + 1, last)
-        columns = np.arange(first.size)
+        columns = np.arange(len(matrix[0]))
         alone = first == second
         weights = tuple(np.where(alone, np.float32(0.5), matrix[place, columns]) for place in (first, second))
         return Neighbours(axis, (first, second), (weights[0], weights[1]))
