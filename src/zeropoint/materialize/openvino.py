@@ -28,7 +28,7 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.materialize import elementwise, movement, onnxruntime
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
@@ -50,6 +50,8 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
         return exact_contraction(kernel)
     run = FloatArithmetic(kernel, REASON)
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
+    if kernel.type_of(op.rhs).zero_points.any():
+        return bounded(kernel, _rounded_once(run, accumulator, op))
     unrounded = _unrounded(run, accumulator, op)
     by = RangeFactors.of(_of_dtype(kernel.output_type), unrounded.unit)
     result = _requantized(run, unrounded, by)
@@ -61,6 +63,23 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     ):
         kernel.unrounded[result] = unrounded
     return limited
+
+
+def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
+    """The result of weights with a zero point, for which OpenVINO has no integer kernel.
+
+    The order of its float sums is unknown. So the exact sum is rounded once, to even after the zero point is added.
+    """
+    kernel, wanted = run.kernel, run.kernel.output_type
+    sums = kernel.retyped(op, accumulator)
+    for other in kernel.body:
+        if isinstance(other, hlo.BroadcastInDimOp | hlo.AddOp):
+            sums = kernel.retyped(other, accumulator)
+    terms = run.to(run.made(StorageCastOp(sums, with_element(sums, i32))), f64)
+    axis = None if accumulator.is_per_layer else output_channel_axis(op)
+    factors = _along(run, terms, accumulator.scales / wanted.scale, axis)
+    value = run.plus(run.made(hlo.MultiplyOp(terms, factors)), wanted.zero_point)
+    return run.rounded(_clamped(run, value, wanted.storage.minimum, wanted.storage.maximum), wanted.zero_point)
 
 
 def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
@@ -80,12 +99,11 @@ def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: Cont
 
 
 def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
-    """Whether operands and result have 8 bits, and the weights are constants with zero point 0."""
+    """Whether operands and result have 8 bits, and the weights are constants."""
     lhs, rhs, wanted = kernel.type_of(op.lhs), kernel.type_of(op.rhs), kernel.output_type
     return (
         constant_array(kernel.values[op.rhs], kernel.weights) is not None
         and not rhs.is_sub_channel
-        and not rhs.zero_points.any()
         and all(kind.storage.type.width == 8 for kind in (lhs, rhs, wanted))
         and lhs.is_per_layer
         and wanted.is_per_layer
@@ -161,7 +179,8 @@ def _requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) ->
 
 
 def _clamped(run: FloatArithmetic, value: SSAValue, low: float | np.float32, high: float | np.float32) -> SSAValue:
-    bounds = [run.kernel.constant(np.array(bound, np.float32)) for bound in (low, high)]
+    dtype = element_dtype(element_of(value))
+    bounds = [run.kernel.constant(np.array(bound, dtype)) for bound in (low, high)]
     return run.made(hlo.ClampOp(bounds[0], value, bounds[1]))
 
 
