@@ -60,6 +60,15 @@ def test_the_reference_kernels_give_our_bytes(name: str, terms: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LAST))
+def test_rows_whose_sums_could_have_more_than_31_bits_give_our_bytes(name: str) -> None:
+    result = quantized(name, 40, 5000, None)
+    x = np.random.default_rng(1).normal(0, 3, (40, 5000)).astype(np.float32)
+    (found,) = evaluate(litert_model(result.propagated), x)
+    (expected,) = Interpreter(result.quantized)({"arg0": x}).values()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", sorted(LAST))
 def test_the_reference_kernels_do_not_round_the_real_function(name: str) -> None:
     """Otherwise, the tests above would compare what any rounded function gives."""
     fixed, floats = (quantized(name, 2000, 300, profile) for profile in (None, "xnnpack"))

@@ -32,7 +32,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.fxpmath import TableOp
-from zeropoint.ir.tensors import with_element
+from zeropoint.ir.tensors import shape_of, with_element
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.litert_exponentials import FRACTION_BITS, distances, exponentials
@@ -43,7 +43,8 @@ SUM_BITS = 12
 ONE = 1 << (31 - SUM_BITS)
 """The exponential of the greatest score in a sum."""
 MOST_TERMS = (1 << SUM_BITS) - 1
-"""Maximum length of a row, so that the sum has at most 31 bits."""
+"""The length of a row up to which the sum has at most 31 bits. The runtime's sums have no more: its results for longer
+rows are defined where the sum is less."""
 FIRST, SLOPE = 1515870810, -1010580540
 """48/17 and -32/17, with 29 fractional bits: the line that Newton's method starts from."""
 STEPS = 3
@@ -55,11 +56,11 @@ ALPHA_N, ALPHA_D, ALPHA_I, ALPHA_F = 117049297, 127690142, 1057819769, 638450708
 QUARTER = 1 << 23
 """1/4 with 25 fractional bits."""
 GREATEST_LOGARITHM = 9 << 26
-"""More than the logarithm of `MOST_TERMS`, with 26 fractional bits."""
+"""More than the logarithm of a sum of 31 bits, with 26 fractional bits."""
 
 
 def byte_softmax(run: Words, scores: SSAValue, axis: int, scale: float) -> SSAValue:
-    """The results of a softmax of 8-bit scores, for rows of at most `MOST_TERMS` elements."""
+    """The results of a softmax of 8-bit scores."""
     index, table = _index(run, scores, axis), exponentials(scale)
     total, zeros = _total(run, index, table, axis)
     power = run.clamped(run.raised(1, run.subtract(zeros, 1)), 1, 1 << (SUM_BITS - 1))
@@ -73,7 +74,7 @@ def byte_softmax(run: Words, scores: SSAValue, axis: int, scale: float) -> SSAVa
 
 
 def byte_log_softmax(run: Words, scores: SSAValue, axis: int, scale: float) -> SSAValue:
-    """The results of a log_softmax of 8-bit scores, for rows of at most `MOST_TERMS` elements."""
+    """The results of a log_softmax of 8-bit scores."""
     index = _index(run, scores, axis)
     total, zeros = _total(run, index, exponentials(scale), axis)
     offset = run.along(
@@ -98,9 +99,11 @@ def _looked_up(run: Words, index: SSAValue, entries: IntArray) -> SSAValue:
 
 def _total(run: Words, index: SSAValue, table: IntArray, axis: int) -> tuple[SSAValue, SSAValue]:
     """The sum of each row, and the number of zeros above its highest bit in 32, i64."""
-    total = run.reduced(hlo.AddOp, _looked_up(run, index, rounding_divide_by_pot(table, SUM_BITS)), axis)
-    total = run.maximum(total, ONE)
-    return run.converted(total, i64), run.converted(run.clamped(run.leading_zeros(total), 1, SUM_BITS), i64)
+    summands = _looked_up(run, index, rounding_divide_by_pot(table, SUM_BITS))
+    word = i32 if shape_of(index)[axis] <= MOST_TERMS else i64
+    total = run.clamped(run.reduced(hlo.AddOp, run.converted(summands, word), axis), ONE, INT32_MAX)
+    zeros = run.leading_zeros(run.converted(total, i32))
+    return run.converted(total, i64), run.converted(run.clamped(zeros, 1, SUM_BITS), i64)
 
 
 def _times(run: Words, left: SSAValue, right: SSAValue | int) -> SSAValue:

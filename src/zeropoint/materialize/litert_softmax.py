@@ -32,7 +32,6 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import MaterializedKernel
-from zeropoint.materialize.litert_byte_softmax import MOST_TERMS as MOST_BYTES
 from zeropoint.materialize.litert_byte_softmax import byte_log_softmax, byte_softmax
 from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
@@ -52,7 +51,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
     if found is None:
         return encased(kernel)
     run = Words(kernel)
-    if found.form == (8, 8, 1 / 256, -128) and found.length <= MOST_BYTES:
+    if found.form == (8, 8, 1 / 256, -128):
         return byte_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
     if found.form == (16, 16, 1 / ONE, 0) and found.given.zero_point == 0 and found.length <= MOST_TERMS:
         return _word_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
@@ -62,7 +61,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 def log_softmax(kernel: MaterializedKernel) -> SSAValue:
     """Log_softmax of 8-bit scores over one dimension. Other forms follow StableHLO."""
     found = _Rows.of(kernel)
-    if found is None or found.form != (8, 8, 1 / 16, 127) or found.length > MOST_BYTES:
+    if found is None or found.form != (8, 8, 1 / 16, 127):
         return encased(kernel)
     run = Words(kernel)
     return byte_log_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
