@@ -54,9 +54,8 @@ class _Types:
     """The values that have a type of the model, found in program order.
 
     `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
-    windows, `loaded` those whose weights it quantizes itself, by
-    the type of their data, `moved_back` the results of kernels with a type that
-    the model states behind kernels that move elements.
+    windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `moved_back` has the
+    results of kernels with a type that the model states behind kernels that move elements.
     """
 
     constraints: Constraints
