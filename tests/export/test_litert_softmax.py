@@ -12,6 +12,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.report.counts import float_ops
 
 LAST = {
     "softmax": "%y = stablehlo.divide %e, %c",
@@ -19,7 +20,9 @@ LAST = {
 }
 
 
-def quantized(name: str, rows: int, terms: int, profile: str | None, integer_io: bool = False) -> Quantization:
+def quantized(
+    name: str, rows: int, terms: int, profile: str | None, integer_io: bool = False, spread: float = 3.0
+) -> Quantization:
     full, rest = f"tensor<{rows}x{terms}xf32>", f"tensor<{rows}xf32>"
     last = LAST[name].replace("\n", f" : {full}\n")
     program = parse_program(f"""func.func @main(%x: {full}) -> {full} {{
@@ -36,7 +39,7 @@ def quantized(name: str, rows: int, terms: int, profile: str | None, integer_io:
       {last} : {full}
       return %y : {full}
     }}""")
-    sample = np.random.default_rng(0).normal(0, 3, (rows, terms)).astype(np.float32)
+    sample = np.random.default_rng(0).normal(0, spread, (rows, terms)).astype(np.float32)
     return quantize(
         program, [{"arg0": sample}], Options(target="litert", profile=profile, effort="none", integer_io=integer_io)
     )
@@ -95,6 +98,15 @@ def test_programs_for_the_reference_kernels_are_integers_only(name: str) -> None
     kinds = [str(value.type) for op in result.integer.module.walk() for value in op.results]
     assert kinds
     assert not [kind for kind in kinds if "xf32" in kind]
+
+
+@pytest.mark.parametrize("name", sorted(LAST))
+def test_scores_of_a_scale_that_the_fixed_point_does_not_have_stay_floats_inside(name: str) -> None:
+    """It was an internal error. LiteRT's kernel ends the process."""
+    result = quantized(name, 4, 10, None, spread=1e-9)
+    assert {reason for _, reason in float_ops(result.integer)} == {
+        f"kernel '{name}' has an integer form only in the target's runtime"
+    }
 
 
 @pytest.mark.parametrize("profile", [None, "xnnpack"])

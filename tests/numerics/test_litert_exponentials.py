@@ -11,7 +11,7 @@ from zeropoint.numerics.litert_exponentials import DISTANCES, distances, exponen
 from zeropoint.numerics.rounding import INT32_MAX
 
 
-@given(st.floats(2.0**-20, 10.0, width=32))
+@given(st.floats(2.0**-25, 10.0, width=32))
 def test_the_fixed_point_is_within_two_to_the_minus_21_of_exp(scale: float) -> None:
     real = np.exp(np.maximum(scale * DISTANCES, -60.0))
     assert np.abs(exponentials(scale) / 2.0**31 - real).max() < 2.0**-21

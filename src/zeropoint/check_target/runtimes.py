@@ -16,7 +16,7 @@ from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.export.tosa.runtime import TosaFile, tosa_version
 from zeropoint.ir.tensors import Array
 
-VNNI = {"avx512vnni", "avxvnni"}
+VNNI = frozenset({"avx512vnni", "avxvnni"})
 
 
 class File(Protocol):

@@ -21,7 +21,7 @@ All products are of 64 bits. Further clamps change no value. They give range ana
 
 A log_softmax is the distance of each score, less the logarithm of the sum, rounded to 1/16.
 
-The runtime ends a softmax with an error if the sum is 2^28 or more, as of 512 equal scores.
+The runtime ends a softmax with an error if the sum is 2^28 or more, for example with 512 equal scores.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from zeropoint.materialize.litert_byte_softmax import byte_log_softmax, byte_sof
 from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.litert_exponentials import LEAST_SCALE
 from zeropoint.numerics.litert_words import EXPONENTIALS, GREATEST, LARGEST_DISTANCE, LEAST, RECIPROCALS
 from zeropoint.numerics.multiplier import quantize_multiplier
 from zeropoint.numerics.requantize import RequantizeBehaviour
@@ -51,7 +52,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
     if found is None:
         return encased(kernel)
     run = Words(kernel)
-    if found.form == (8, 8, 1 / 256, -128):
+    if found.form == (8, 8, 1 / 256, -128) and found.given.scale > LEAST_SCALE:
         return byte_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
     if found.form == (16, 16, 1 / ONE, 0) and found.given.zero_point == 0 and found.length <= MOST_TERMS:
         return _word_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)
@@ -61,7 +62,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 def log_softmax(kernel: MaterializedKernel) -> SSAValue:
     """Log_softmax of 8-bit scores over one dimension. Other forms follow StableHLO."""
     found = _Rows.of(kernel)
-    if found is None or found.form != (8, 8, 1 / 16, 127):
+    if found is None or found.form != (8, 8, 1 / 16, 127) or found.given.scale <= LEAST_SCALE:
         return encased(kernel)
     run = Words(kernel)
     return byte_log_softmax(run, run.stored(kernel.arguments[0]), found.axis, found.given.scale)

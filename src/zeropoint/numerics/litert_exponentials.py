@@ -20,6 +20,8 @@ DISTANCES = np.arange(-255, 1)
 FRACTION_BITS = 26
 LARGEST = 31
 """The integer part of the largest distance; exponentials beyond are 0."""
+LEAST_SCALE = 2.0**-FRACTION_BITS
+"""Scores need a greater scale: the kernel's multiplier is greater than 1."""
 QUARTER = 1 << (FRACTION_BITS - 2)
 AT_EIGHTH = 1895147668
 """exp(-1/8), with 31 fractional bits like all of the following."""
@@ -32,7 +34,7 @@ POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 def distances(scale: float) -> tuple[IntArray, BoolArray]:
     """scale * d for the 256 `DISTANCES` d, with 26 fractional bits, and whether the kernel counts the distance.
 
-    Those beyond are at the end of its range. `scale` is that of the scores, an f32.
+    Those beyond are at the end of its range. `scale` is that of the scores, an f32 above `LEAST_SCALE`.
     """
     mantissa, exponent = (int(part) for part in quantize_multiplier(min(scale * 2.0**FRACTION_BITS, INT32_MAX)))
     farthest = LARGEST << FRACTION_BITS >> exponent
