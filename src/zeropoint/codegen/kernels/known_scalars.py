@@ -132,9 +132,9 @@ class _Rewriting:
     def _converted(self, like: Scalar, n: int) -> int:
         """The scalar `n` in the type of `like`."""
         of = self.body[n]
-        return n if (of.type, of.signed) == (like.type, like.signed) else self.append(
-            Scalar(Elementwise("convert"), like.type, (n,), like.signed)
-        )  # fmt: skip
+        if (of.type, of.signed) == (like.type, like.signed):
+            return n
+        return self.append(Scalar(Elementwise("convert"), like.type, (n,), like.signed))
 
     def _requantized(self, i: Scalar, by: Requantize) -> int | None:
         acc, multiplier = i.arguments[0], self.body[i.arguments[1]].what
