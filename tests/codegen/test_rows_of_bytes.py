@@ -62,7 +62,7 @@ CASES = [
 @pytest.mark.parametrize("isa", HERE[:2], ids=lambda row: row.name)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_images_of_one_channel_are_convolved_exactly(isa: InstructionSet, case: tuple[Size, ...]) -> None:
-    program = convolved(*case)  # pyright: ignore[reportArgumentType] (a case is of ints and tuples)
+    program = convolved(*case)  # pyright: ignore[reportArgumentType] (the first tuple has three sizes)
     x = np.random.default_rng(1).normal(0, 4, (case[0][0], 1, *case[0][1:])).astype(np.float32)
     assert_native_is_exact(program, [{"arg0": x}], isa, threads=(1, 2), guarded=True)
 
