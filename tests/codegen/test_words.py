@@ -45,7 +45,7 @@ ENDINGS = {
 def product(rows: int, terms: int, channels: int, ending: Output | None, weight_bits: int = 8) -> Program:
     """Rows of i16 times a matrix, and what becomes of the sums: requantized, or floats for None."""
     net = Builder([(rows, terms)], terms + channels, i16)
-    most = 127 if weight_bits == 8 else 300
+    most = {8: 127, 12: 2047, 16: 300}[weight_bits]
     weights = net.random.integers(-most, most + 1, (terms, channels))
     if weight_bits == 8:
         stored = net.constant(weights.astype(np.int8))
@@ -103,6 +103,17 @@ def test_weights_of_16_bits(isa: InstructionSet) -> None:
     program = product(7, 50, 20, BYTES, weight_bits=16)
     x = np.random.default_rng(0).integers(-(1 << 13), 1 << 13, (7, 50)).astype(np.int16)
     assert_native_is_exact(program, [{"x0": x}], isa, guarded=True)
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize("ending", ["i8 by fixed32", "i16 in 13 bits"])
+def test_sums_that_only_activations_of_13_bits_keep_within_32_bits_are_pairs(isa: InstructionSet, ending: str) -> None:
+    """i16 could overflow the sums, which then wrap around as those of the program do."""
+    program = product(6, 384, 24, ENDINGS[ending], weight_bits=12)
+    assert any(isinstance(step.kernel, Contraction) for step in steps_of(program, isa).steps)
+    random = np.random.default_rng(0)
+    samples = [random.integers(-most, most, (6, 384)).astype(np.int16) for most in (1 << 12, 1 << 15)]
+    assert_native_is_exact(program, [{"x0": x} for x in [*samples, np.full((6, 384), -(1 << 15), np.int16)]], isa)
 
 
 @pytest.mark.parametrize("name", ["avx512-vnni", "avx-vnni"])

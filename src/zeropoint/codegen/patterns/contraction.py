@@ -112,7 +112,7 @@ class ContractionMatch:
         reaches = _reaches(self.weights, self.bias, self.source_reach)
         if isinstance(output, ComputedOutput):
             return all(bool((reach <= INT32_MAX).all()) for reach in reaches)
-        return not isinstance(output, Requantization) or all(has_room(output, reach) for reach in reaches)
+        return not isinstance(output, Requantization) or all(has_room(output, in_i32(reach)) for reach in reaches)
 
     @property
     def match(self) -> Match:
@@ -362,6 +362,14 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization
 def has_room(output: Requantization, reach: IntArray) -> bool:
     """Whether accumulators of |acc| <= `reach` fit 32 bits, plus the terms that a kernel folds into the biases."""
     return Epilogue(output.multiplier.behaviour).has_room(output, reach)
+
+
+def in_i32(reach: IntArray) -> IntArray:
+    """An upper bound on |accumulator| that is at most the greatest i32, because the program's sums are i32.
+
+    The bound from the type of the source may be greater: 13 bits are stored in i16.
+    """
+    return np.minimum(reach, INT32_MAX)
 
 
 def reach_of(source: SSAValue) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from zeropoint.codegen.patterns.contraction import has_room, output_of
+from zeropoint.codegen.patterns.contraction import has_room, in_i32, output_of
 from zeropoint.codegen.patterns.match import Declined, Found, Match, found_in
 from zeropoint.codegen.values import Values
 from zeropoint.ir.definitions import defining_op
@@ -19,7 +19,6 @@ from zeropoint.ir.stablehlo import ConvertOp, DotGeneralOp, SubtractOp, Transpos
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import IntArray
-from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range
 
 LEAST_ZERO = -127
@@ -130,7 +129,7 @@ def reach_of_product(terms: int, channels: int, size: int, other_zero: int = 0) 
     It is at most the greatest i32, because the program computes the sums in i32.
     """
     product = 255 * (128 + abs(other_zero)) if size == 1 else 1 << 30
-    return np.full(channels, min(terms * product, INT32_MAX), np.int64)
+    return in_i32(np.full(channels, terms * product, np.int64))
 
 
 def _of_floats(values: Values, op: DotGeneralOp) -> Match | Declined:

@@ -18,7 +18,13 @@ from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.patterns.contraction import ContractionMatch, ExpressedMatch, contraction_of, magnitudes
+from zeropoint.codegen.patterns.contraction import (
+    ContractionMatch,
+    ExpressedMatch,
+    contraction_of,
+    in_i32,
+    magnitudes,
+)
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.pools import Pool
 from zeropoint.codegen.patterns.windows import Piece, Windows
@@ -58,7 +64,7 @@ class ScheduledContraction:
     def with_bias(self, bias: Array) -> Graph:
         """The same steps with another bias, as a graph of their own.
 
-        Raises CodegenError if 32 bits do not hold the sums with it.
+        Raises CodegenError if 32 bits do not hold the sums with it and the rounding term of the conversion.
         """
         given = self.body.graph
         graph = Graph(given.inputs, given.outputs, given.isa)
@@ -316,7 +322,7 @@ class _Contraction:
         reach = sums + np.abs(bias)
         if isinstance(output, ComputedOutput):
             return ComputedEpilogue.of(output, reach, self.isa)
-        return Epilogue.of(output, reach, self.isa, self.match.result_bits)
+        return Epilogue.of(output, in_i32(reach), self.isa, self.match.result_bits)
 
     def _packed(self, shape: Contraction, steps: Array, bias: Array, chosen: slice = slice(None)) -> Parameters:
         """Pack weights (terms, channels), biases and the parameters of the arithmetic for the kernel.
