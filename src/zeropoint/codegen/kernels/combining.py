@@ -59,7 +59,7 @@ def identity(op: str, type_: str, signed: bool) -> float:
     if op == "multiply":
         return 1
     if type_ in FLOATS:
-        return -math.inf if op == "maximum" else math.inf
+        return -math.inf if op in ("maximum", "greatest") else math.inf
     bits = WIDTHS[type_]
     if op == "and":
         return -1 if bits > 1 else 1

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, nearest, within
+from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, greatest, least, nearest, within
 from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
 from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
@@ -379,6 +379,8 @@ _SPECIAL: dict[str | type[What], Special] = {
     "convert": lambda f, i, of, values: converted(f, values[0], i.type, signed=of[0].signed, to_signed=i.signed),
     Dequantize: _dequantize,
     Division: _quotient,
+    "greatest": lambda f, i, _, values: greatest(f, *values),
+    "least": lambda f, i, _, values: least(f, *values),
     "multiply_add": lambda f, i, _, values: f.intrinsic("fma", *values),
     "multiply_high": lambda f, i, _, values: multiply_high(f, *values),
     Narrow: _narrow,

@@ -38,3 +38,13 @@ def within(f: Function, by: object, x: Value) -> Value:
     """The float of `Within`."""
     assert isinstance(by, Within)
     return bounded(f, x, by.low, by.high)
+
+
+def greatest(f: Function, left: Value, right: Value) -> Value:
+    """The greater of two finite floats, which are not zeros of different signs."""
+    return f.select(f.compare("ogt", left, right), left, right)
+
+
+def least(f: Function, left: Value, right: Value) -> Value:
+    """The smaller of two finite floats, which are not zeros of different signs."""
+    return f.select(f.compare("olt", left, right), left, right)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from zeropoint.codegen.kernels.access import arranged, merged
 from zeropoint.codegen.kernels.fewer_steps import in_fewer_steps
+from zeropoint.codegen.kernels.finite_extremes import with_finite_extremes
 from zeropoint.codegen.kernels.grouped_rows import GroupedRows, OverlappedRows
 from zeropoint.codegen.kernels.pipelined_rows import PipelinedRows
 from zeropoint.codegen.kernels.row_shape import STACK, RowShape
@@ -52,8 +53,10 @@ class Rows(RowShape):
     def _in_fewer_steps(self, isa: InstructionSet) -> Rows:
         """The same rows in fewer steps; those with numbers ahead of enough rows, if there is room on the stack."""
 
+        body = with_finite_extremes(self.body, isa)
+
         def made(*, words: bool) -> Rows:
-            return replace(self, body=in_fewer_steps(self.body, self.sweeps.wide, self.length, isa, words=words))
+            return replace(self, body=in_fewer_steps(body, self.sweeps.wide, self.length, isa, words=words))
 
         found = made(words=self.count >= ENOUGH)
         return found if found.stack() <= STACK else made(words=False)
