@@ -15,6 +15,7 @@ from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp, ReverseOp
 from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, sensitivity
 from zeropoint.sensitivities import Sensitivities
 
@@ -129,3 +130,19 @@ def test_the_table_has_a_row_for_each_kernel() -> None:
     head, _, *rows = [line.split() for line in str(Sensitivities(kernels)).splitlines() if line.strip()]
     assert head[:3] == ["kernel", "of", "SQNR"]
     assert [row[0] for row in rows] == [one.name for one in kernels]
+
+
+def test_the_noise_of_truth_values_is_the_share_that_differs() -> None:
+    program = parse_program("""
+func.func @main(%x: tensor<4x64xf32>, %z: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %least = stablehlo.constant dense<0.02> : tensor<4x64xf32>
+  %t = stablehlo.add %x, %z : tensor<4x64xf32>
+  %p = stablehlo.compare GT, %t, %least : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xi1>
+  %y = stablehlo.select %p, %t, %x : tensor<4x64xi1>, tensor<4x64xf32>
+  return %y : tensor<4x64xf32>
+}""")
+    x = np.linspace(-2, 2, 256, dtype=np.float32).reshape(4, 64)
+    kernels = sensitivity(program, [{"arg0": x, "arg1": x}], Options(observer="minmax"), engine=ReferenceEngine())
+    (compared,) = [one for one in kernels if one.kernel == "compare"]
+    # The float sum next to the constant is rounded to the other side of it.
+    assert (compared.inherited, compared.added) == (1 / 256, 0.0)

@@ -37,7 +37,7 @@ from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array
-from zeropoint.numerics.noise import NoiseSums, decibels, energy
+from zeropoint.numerics.noise import NoiseSums, decibels, difference_energy, power_sum
 
 BYTE = 8
 
@@ -123,8 +123,11 @@ def sensitivities(
 
 def _noise_share(value: WalkValue, shown: Callable[[Array, int], Array]) -> float:
     """The noise/signal of a value over all samples, without padding; 0 if there is no signal."""
-    signal = sum(energy(shown(exact, sample)) for sample, exact in enumerate(value.exact))
-    noise = sum(energy(shown(value.real(sample) - exact, sample)) for sample, exact in enumerate(value.exact))
+    signal = sum(power_sum(shown(exact, sample)) for sample, exact in enumerate(value.exact))
+    noise = sum(
+        difference_energy(shown(exact, sample), shown(value.real(sample), sample))
+        for sample, exact in enumerate(value.exact)
+    )
     return noise / signal if signal else 0.0
 
 

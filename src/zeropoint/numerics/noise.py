@@ -20,6 +20,16 @@ def is_counted(values: AnyArray) -> bool:
     return values.dtype.kind in "iub"
 
 
+def power_sum(values: AnyArray) -> float:
+    """The energy of values as a signal: the number of elements of those that are counted."""
+    return float(values.size) if is_counted(values) else energy(values)
+
+
+def difference_energy(exact: AnyArray, found: AnyArray) -> float:
+    """The energy of the difference of values; the number of elements that differ, of those that are counted."""
+    return float(np.count_nonzero(found != exact)) if is_counted(exact) else energy(found - exact)
+
+
 def energies(exact: AnyArray, found: AnyArray) -> tuple[float, float]:
     """The energy of exact values, and the energy of the difference of found values.
 
@@ -57,8 +67,8 @@ class NoiseSums:
     added: float = 0.0
 
     def add(self, exact: AnyArray, passed: AnyArray, given: AnyArray) -> None:
-        """Add one sample: y, f(x) and q as real numbers of one shape."""
-        self.signal += energy(exact)
-        self.total += energy(given - exact)
-        self.inherited += energy(passed - exact)
-        self.added += energy(given - passed)
+        """Add one sample: y, f(x) and q as real numbers of one shape, or positions, classes or truth values."""
+        self.signal += power_sum(exact)
+        self.total += difference_energy(exact, given)
+        self.inherited += difference_energy(exact, passed)
+        self.added += difference_energy(passed, given)
