@@ -15,9 +15,10 @@ from xdsl.ir import Operation, SSAValue
 import zeropoint as zp
 from digits import images, quantized_digits
 from digits import network as digits_network
-from networks import Case, Network, cases, quantized
+from networks import Network, quantized
 from oracle.mlir import parse
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import EXPRESSED, PROFILE
 from zeropoint.ir.locations import location_text

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given
 from xdsl.ir import BlockArgument, Operation
 
-from networks import Case, Network, cases
+from networks import Network
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.calibrate import CalibrationError
 from zeropoint.frontend import ModelError
 from zeropoint.interp import Interpreter

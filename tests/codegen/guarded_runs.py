@@ -19,7 +19,8 @@ from codegen.contractions import Case as Kernel
 from codegen.contractions import batches, convolutions, products
 from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import INTEGERS, inputs_for
-from networks import Case, cases, quantized
+from networks import quantized
+from random_networks import Case, cases
 from zeropoint.codegen.graph import Step
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import host

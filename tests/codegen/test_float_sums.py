@@ -15,8 +15,8 @@ from xdsl.ir import SSAValue
 from codegen import contractions
 from codegen.emulation import EVERYWHERE
 from codegen.exactness import HERE, assert_native_is_exact
-from networks import Case, cases
 from property_cases import CASES, some
+from random_networks import Case, cases
 from zeropoint.codegen.kernels.batched import Batched
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise

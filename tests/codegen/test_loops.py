@@ -8,8 +8,8 @@ from hypothesis import given
 
 from codegen.exactness import HERE, assert_native_is_exact
 from codegen.loop_programs import INTEGERS, SPECIAL, check_ulp, inputs_for, main, reals
-from networks import Case, cases
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.runtime.native import NativeProgram

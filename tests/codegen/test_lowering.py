@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from codegen import contractions
 from codegen.classifier import classifier, image
-from networks import Case, cases, quantized
+from networks import quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, View
 from zeropoint.codegen.group import group
 from zeropoint.codegen.layout import layout

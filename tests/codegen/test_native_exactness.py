@@ -19,8 +19,9 @@ from codegen import contractions
 from codegen.emulation import EVERYWHERE
 from codegen.exactness import BOTH_VNNI, EVEX, HERE, KERNEL_CASES, assert_native_is_exact
 from digits import images, quantized_digits
-from networks import Case, cases, quantized
+from networks import quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.calibrate import collect, instrument, state_ranges
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.fuse import fuse

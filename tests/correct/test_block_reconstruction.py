@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from xdsl.ir import SSAValue
 
-from networks import Case, Network, cases, quantized
+from networks import Network, quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.calibrate import silent
 from zeropoint.correct import Platform, SampleParts, correct
 from zeropoint.correct.block_reconstruction import NAME, Reconstruction

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers
 
-from networks import Case, cases, quantized
+from networks import quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.bit_widths import least_output_sqnr
 from zeropoint.correct import rows
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, give_biases

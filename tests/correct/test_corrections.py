@@ -12,8 +12,9 @@ from hypothesis import given
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
 
-from networks import Case, Network, cases, quantized
+from networks import Network, quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.calibrate import Progress, silent
 from zeropoint.cli.effort import EFFORTS
 from zeropoint.cli.quantization import quantize as quantize_command

@@ -13,9 +13,9 @@ from hypothesis import given
 import zeropoint as zp
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
-from networks import Case, cases
 from oracle.litert import evaluate, evaluate_by_default
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.cli import main
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.export import ExportError, ExportOptions, export_program

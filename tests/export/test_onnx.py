@@ -16,8 +16,9 @@ from xdsl.dialects.builtin import TensorType, f32
 import zeropoint as zp
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
-from networks import Case, Network, cases, channels_last
+from networks import Network, channels_last
 from oracle.qdq import optimized
+from random_networks import Case, cases
 from zeropoint.cli import main
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.onnx.graph import files_of

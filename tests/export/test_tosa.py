@@ -11,8 +11,8 @@ from hypothesis import given
 
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
-from networks import Case, cases
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.cli import main
 from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.tosa.builder import HEADER, FunctionBuilder

@@ -20,6 +20,7 @@ from fuzz.damage import damaged
 from fuzz.onnx_models import models, mutated_model
 from fuzz.survey import CASES, listed, survey
 from fuzz.texts import mutated_text
+from onnx_conformance import made_quickly
 
 PROGRAM = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}) -> tensor<1x3xf32> {
   %w = stablehlo.constant dense<[[0.5, 1.0, -1.0], [0.2, 2.0, 1.5], [1.0, 0.0, 0.0], [3.0, 1.0, 1.0]]> : tensor<4x3xf32>
@@ -76,7 +77,8 @@ def originals() -> tuple[ModelProto, ...]:
     """Small models; where many cases are asked for, those of ONNX's own suite as well."""
     if not CASES:
         return models()
-    return (*models(), *(case.model for case in load_model_tests(kind="node") if case.model is not None))
+    with made_quickly():
+        return (*models(), *(case.model for case in load_model_tests(kind="node") if case.model is not None))
 
 
 def onnx_case(choose: random.Random) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from networks import Case, cases, quantized
+from networks import quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.comparison import compare
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from networks import Case, Network, cases, quantized
+from networks import Network, quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.calibrate import instrument
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter

@@ -15,8 +15,9 @@ from hypothesis import Phase, given
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from networks import Case, Network, cases
+from networks import Network
 from property_cases import some
+from random_networks import Case, cases
 from solve.rfc import solved
 from zeropoint.calibrate import instrument
 from zeropoint.fuse import fuse

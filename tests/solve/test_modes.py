@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from networks import Case, Network, cases
+from networks import Network
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.calibrate import collect, instrument, state_ranges, stats_keys
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter

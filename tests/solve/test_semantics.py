@@ -7,8 +7,9 @@ from hypothesis import given
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from networks import Case, cases, quantized
+from networks import quantized
 from property_cases import some
+from random_networks import Case, cases
 from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PROFILE
