@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from codegen.exactness import unoptimized
+from zeropoint.codegen import objects
 
 settings.register_profile("deterministic", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("deterministic")
@@ -71,6 +72,12 @@ def native_code_outside_of_its_own_tests_is_not_optimized(request: pytest.Fixtur
     has_it = path.parent.name in ("codegen", "bench") and path.name not in LEFT
     with contextlib.nullcontext() if has_it else unoptimized():
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def code_is_compiled_in_the_process_of_its_test() -> None:
+    """All processors run tests already, and a process that compiles takes a quarter of a second to start."""
+    objects.PARALLEL.update(dict.fromkeys(objects.PARALLEL, sys.maxsize))
 
 
 FILES = 5

@@ -56,7 +56,11 @@ class _Memory:
 
 
 class GuardedProgram:
-    """An integer program, run in guarded memory; slow. Raises CodegenError where an op has no kernel."""
+    """An integer program, run in guarded memory; slow. Raises CodegenError where an op has no kernel.
+
+    Its code is not optimized: so it has every load and store of the kernels' text, and is compiled in a third of the
+    time.
+    """
 
     def __init__(
         self,
@@ -72,7 +76,9 @@ class GuardedProgram:
         self._isa = host() if isa is None else isa
         self._graph = steps_of(program, self._isa)
         kernels = kernels_of(self._graph)
-        self._code = Loaded(objects_of(kernels.sources, self._isa, cache=cache_folder()).values(), self._isa)
+        self._code = Loaded(
+            objects_of(kernels.sources, self._isa, cache=cache_folder(), form="debug").values(), self._isa
+        )
         self._names = kernels.names
         self._high, self._fill, self._entering = high, fill, entering
         # Kernels rely on the alignment of the block, so its end is as aligned as its start.

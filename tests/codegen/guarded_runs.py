@@ -1,18 +1,12 @@
-"""Run as a program: programs between guard pages, each with its buffers against either; a fault ends the process.
-
-The step that runs is always in the file named by the first argument; the second says how many random networks.
-"""
+"""Programs between guard pages, each with its buffers against either. A fault ends the process: for a child to run."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from codegen.classifier import classifier, image
 from codegen.contractions import Case as Kernel
@@ -44,7 +38,8 @@ def check(program: Program, samples: Sequence[Mapping[str, Array]], isa: Instruc
                 np.testing.assert_array_equal(array, wanted[name])
 
 
-def main(note: Path, count: int) -> None:
+def check_all(note: Path, count: int) -> None:
+    """Check fixed programs, and so many random networks. The step that runs is always named in the file `note`."""
     samples = [image(0), image(1, 100.0)]
     for isa in dict.fromkeys([host(), INSTRUCTION_SETS["portable"]]):
         check(classifier(), samples, isa, note)
@@ -70,7 +65,3 @@ def main(note: Path, count: int) -> None:
         check(integer_program(quantized(case.program, case.calibration)), case.samples[:2], host(), note)
 
     random_networks()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -308,8 +308,11 @@ def test_a_home_that_is_no_absolute_path_is_none(home: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("isa", [ISA, instruction_set(cpu="neoverse-v1"), instruction_set(cpu="alderlake")])
-def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(isa: InstructionSet) -> None:
-    several = {f"m{number}": source(number) for number in range(objects.PARALLEL["object"] + 1)}
+def test_programs_are_compiled_by_processes_of_their_own_to_the_same_objects(
+    isa: InstructionSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(objects.PARALLEL, "object", 8)
+    several = {f"m{number}": source(number) for number in range(9)}
     assert objects_of(several, isa) == {name: objects_of({name: each}, isa)[name] for name, each in several.items()}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
-import subprocess
-import sys
+import signal
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from codegen import guarded_program
 from codegen.classifier import classifier, image
 from codegen.guarded_program import GuardedProgram
+from codegen.guarded_runs import check_all
 from zeropoint.codegen.graph import Graph
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Module
@@ -26,10 +29,26 @@ CASES = int(os.environ.get("ZEROPOINT_GUARDED_CASES", "1"))
 
 
 def test_programs_run_between_guard_pages(tmp_path: Path) -> None:
-    note = tmp_path / "step"
-    command = [sys.executable, str(Path(__file__).parent / "guarded_runs.py"), str(note), str(CASES)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, f"status {done.returncode} in {note.read_text()}\n{done.stderr[-3000:]}"
+    note, errors = tmp_path / "step", tmp_path / "errors"
+    status = in_a_child(lambda: check_all(note, CASES), errors)
+    assert status == 0, f"status {status} in {note.read_text()}\n{errors.read_text()[-3000:]}"
+
+
+def in_a_child(work: Callable[[], object], errors: Path) -> int:
+    """The status of a child that does this: that of a signal is negative. What it writes to stderr is in `errors`."""
+    child = os.fork()
+    if child == 0:  # never returns into the test
+        status = 1
+        try:
+            faulthandler.disable()  # pytest's would write into the output of the tests
+            os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT), 2)
+            work()
+            status = 0
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @dataclass(frozen=True)
@@ -51,7 +70,7 @@ class Stray:
         f.ret()
 
 
-def straying(offset: int, store: bool, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
+def straying(offset: int, store: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every program end with a kernel that goes astray in its 28 bytes of output."""
 
     def with_stray(program: Program, isa: InstructionSet) -> Graph:
@@ -60,10 +79,7 @@ def straying(offset: int, store: bool, monkeypatch: pytest.MonkeyPatch | None = 
         graph.call("stray", Stray(offset, store), [], [last])  # pyright: ignore (a kernel made to fail)
         return graph
 
-    if monkeypatch is None:
-        guarded_program.steps_of = with_stray
-    else:
-        monkeypatch.setattr(guarded_program, "steps_of", with_stray)
+    monkeypatch.setattr(guarded_program, "steps_of", with_stray)
 
 
 @pytest.mark.parametrize(("high", "offset"), [(True, -1), (False, 28)])
@@ -74,14 +90,12 @@ def test_a_store_beside_a_buffer_is_found(high: bool, offset: int, monkeypatch: 
 
 
 @pytest.mark.parametrize(("high", "offset", "store"), [(True, 28, False), (False, -1, True)])
-def test_a_load_or_store_in_a_guard_page_ends_the_process(high: bool, offset: int, store: bool) -> None:
-    script = (
-        "from codegen.test_memory_safety import *\n"
-        f"straying({offset}, {store})\nGuardedProgram(classifier(), high={high})(image(0))\n"
-    )
-    folder = Path(__file__).parent.parent
-    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == -11, done.stderr
+def test_a_load_or_store_in_a_guard_page_ends_the_process(
+    high: bool, offset: int, store: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    straying(offset, store, monkeypatch)
+    program, errors = GuardedProgram(classifier(), high=high), tmp_path / "errors"
+    assert in_a_child(lambda: program(image(0)), errors) == -signal.SIGSEGV, errors.read_text()
 
 
 def test_inside_of_a_buffer_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
