@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import zeropoint as zp
+from calibrate.spread_runs import Deadly
 from networks import Network
 from zeropoint import budget_search
 from zeropoint.bit_widths import SqnrEstimate, least_output_sqnr
@@ -24,7 +24,7 @@ from zeropoint.budget_candidates import Candidates, by_workers
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
 from zeropoint.correct import SampleParts
-from zeropoint.interp import Engine, Interpreter, ReferenceEngine, Runnable
+from zeropoint.interp import Engine, Interpreter
 from zeropoint.ir import files
 from zeropoint.ir.files import save_program
 from zeropoint.ir.program import Program
@@ -473,21 +473,6 @@ def searched(path: Path, work: Work | None, engine: Engine | None = None, **opti
 def test_a_search_by_workers_gives_the_bits_of_one_process(tmp_path: Path, options: dict[str, Any]) -> None:
     alone = searched(tmp_path, None, **options)
     assert searched(tmp_path, Work(2, tmp_path / "journal"), **options) == alone
-
-
-@dataclass(frozen=True)
-class Deadly:
-    """An engine that kills the worker it is in as often as there are files that say so."""
-
-    folder: Path
-    parent: int
-
-    def prepare(self, program: Program) -> Runnable:
-        if os.getpid() != self.parent:
-            for order in sorted(self.folder.glob("die*")):
-                order.unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
-        return ReferenceEngine().prepare(program)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

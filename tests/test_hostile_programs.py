@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -202,13 +206,29 @@ def test_a_giant_iota_is_refused_by_size_before_it_is_made(tmp_path: Path) -> No
     assert "3.638 TiB, expected up to" in said
 
 
+FRAMES = 500
+"""Calls inside of each other that a test of long chains allows. Python allows 1,000, but such chains take seconds."""
+
+
+@contextlib.contextmanager
+def few_frames() -> Iterator[None]:
+    """A context in which a function that calls itself for each op of a chain fails."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + FRAMES)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def test_a_chain_of_sums_of_inputs_is_as_long_as_it_likes(tmp_path: Path) -> None:
-    count = 1500
+    count = FRAMES + 100
     inputs = ", ".join(f'%x{n}: tensor<1xf32> {{zeropoint.name = "x{n}"}}' for n in range(count))
     sums = [f"%s{n} = stablehlo.add %{f's{n - 1}' if n > 1 else 'x0'}, %x{n} : tensor<1xf32>" for n in range(1, count)]
     body = "\n".join([*sums, f"return %s{count - 1} : tensor<1xf32>"])
     (tmp_path / "m.mlir").write_text(f"func.func @main({inputs}) -> tensor<1xf32> {{\n{body}\n}}")
-    result = CliRunner().invoke(main, ["explain", str(tmp_path / "m.mlir")])
+    with few_frames():
+        result = CliRunner().invoke(main, ["explain", str(tmp_path / "m.mlir")])
     assert (result.exit_code, result.stderr) == (0, "")
 
 
@@ -245,11 +265,12 @@ def test_a_chain_of_reshapes_is_quantized_however_long_it_is(tmp_path: Path) -> 
         else f"%r{n + 1}a = stablehlo.reshape %r{n} : ({shapes[n % 2]}) -> {shapes[(n + 1) % 2]}\n"
         f'%r{n + 1} = "quant.stats"(%r{n + 1}a) {{layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>}} : '
         f"({shapes[(n + 1) % 2]}) -> {shapes[(n + 1) % 2]}"
-        for n in range(1200)
+        for n in range(FRAMES + 100)
     ]
-    text = "\n".join([*body, f"%e = stablehlo.tanh %r1200 : {shapes[0]}", f"return %e : {shapes[0]}"])
+    text = "\n".join([*body, f"%e = stablehlo.tanh %r{FRAMES + 100} : {shapes[0]}", f"return %e : {shapes[0]}"])
     text = f'func.func @main(%r0: {shapes[0]} {{zeropoint.name = "x"}}) -> {shapes[0]} {{\n{text}\n}}'
-    assert_quantized(text, (1, 8, 1), tmp_path)
+    with few_frames():
+        assert_quantized(text, (1, 8, 1), tmp_path)
 
 
 def test_a_chain_of_functions_that_call_the_next_is_refused_before_it_is_followed(tmp_path: Path) -> None:
