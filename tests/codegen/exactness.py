@@ -14,6 +14,7 @@ import pytest
 
 from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import ModuleSource
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime import native
@@ -103,8 +104,9 @@ def _assert_native_is_exact(
     program: Program, samples: list[dict[str, Array]], isa: InstructionSet, threads: Sequence[int], guarded: bool | None
 ) -> None:
     expected = [Interpreter(program)(sample) for sample in samples]
+    graph = steps_of(program, isa)
     for count in threads:
-        runnable = NativeProgram(program, isa=isa, threads=count, guarded=guarded)
+        runnable = NativeProgram(program, isa=isa, threads=count, guarded=guarded, graph=graph)
         for sample, outputs in zip(samples, expected, strict=True):
             found = runnable(sample)
             assert list(found) == list(outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -249,6 +250,7 @@ def text_of(op: type[Operation], element: str) -> str | None:
     return None
 
 
+@functools.cache
 def refusal(op: type[Operation], element: str) -> str | None:
     """Why native code has no form, "" where it has one; None where there is no such op."""
     text = text_of(op, element)
