@@ -16,7 +16,6 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program, split_input
 from zeropoint.ir.verification import InvalidProgram, verify
 from zeropoint.ir.weights import Weights
-from zeropoint.passes import PASSES
 from zeropoint.targets import TargetError
 
 _IN_PATH = r"(?:[^\s\"'{},=]|[ ](?![\w-]+=))*"
@@ -90,6 +89,8 @@ def _settings(name: str, given: Mapping[str, tuple[Any, ...]], known: Collection
 
 
 def _bound(name: str, given: Mapping[str, tuple[Any, ...]], after: Shown | None) -> Callable[[Program], Program]:
+    from zeropoint.passes import PASSES  # all stages, a third of a second, which a text without passes does not need
+
     if name not in PASSES:
         raise PipelineError(f"found pass '{name}', expected one of: {', '.join(PASSES)}")
     entry = PASSES[name]
