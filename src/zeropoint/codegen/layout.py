@@ -26,17 +26,17 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.codegen.allocation import BYTE, Allocation, holds
+from zeropoint.codegen.allocation import Allocation, holds
 from zeropoint.codegen.controlled import inside
-from zeropoint.codegen.graph import Buffer, Halo, Space, View, matrix_view, row_major
+from zeropoint.codegen.graph import Buffer, Space, View, matrix_view, row_major
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.memrefs import Memory, unconverted
-from zeropoint.codegen.parameters import ALIGNMENT
+from zeropoint.codegen.operands import Operands, is_read_by_words
 from zeropoint.codegen.patterns.contraction import ContractionMatch, contraction_of
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.patterns.products import product_of
 from zeropoint.codegen.values import Values
-from zeropoint.codegen.views import has_even_rows, part, parts_of, reshaped, transposed
+from zeropoint.codegen.views import part, parts_of, reshaped, transposed
 from zeropoint.errors import reading
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.locations import describe, noting
@@ -92,6 +92,7 @@ class _Layout:
         self.memory = Memory(self.block)
         self.views: dict[SSAValue, View] = {}
         self.allocation = Allocation(program, self.values, self.memory, found)
+        self.operands = Operands(self.values, self.allocation, self.views)
 
     def run(self, observed: int) -> None:
         *old, last = self.block.ops
@@ -263,7 +264,7 @@ class _Layout:
             return self._call(op, inputs, [result])
         inputs = [self.views[value] for value in op.inputs]
         if kind == "bytes":
-            inputs = [self._adjacent(op, value) for value in op.inputs]
+            inputs = [self.operands.adjacent(op, value) for value in op.inputs]
             # The kernel writes the caller's array directly, unless it is an image, whose order in memory differs.
             made = self.allocation.bytes_for if self.values.is_image(op.values[0]) else self.allocation.destination
             return self._call(op, inputs, [made(op, op.values[0])])
@@ -304,7 +305,7 @@ class _Layout:
         # If the source and the added value are the same, one view in the layout of the added value is used for both.
         read = added.pop() if other is source else self._read(op, op.inputs[0], match)
         if match.windows is not None:
-            read = self._surrounded(op, read, match.windows.padding)
+            read = self.operands.surrounded(op, read, match.windows.padding)
         return [read, *added], self.allocation.sums_for(op, result)
 
     def _read(self, op: KernelOp, source: SSAValue, match: ContractionMatch) -> View:
@@ -312,48 +313,36 @@ class _Layout:
         if match.arithmetic is not None:
             if match.windows is not None and match.windows.reads_rows and self.values.has_rows(self.views[source]):
                 return self.views[source]
-            view = self._fitting(op, source, 16 if match.depthwise else 4)
-            return view if match.matrix is None else self._even(op, view)
+            view = self.operands.fitting(op, source, 16 if match.depthwise else 4)
+            return view if match.matrix is None else self.operands.even(op, view)
         view = self.views[source]
         if match.matrix is not None or match.depthwise or self.values.image_strides(view)[1] != view.itemsize:
-            return self._lined(op, source)
+            return self.operands.lined(op, source)
         return view
 
     def _added(self, op: KernelOp, other: SSAValue, match: ContractionMatch) -> View:
         """The value that a contraction adds at its end, in a layout that its kernel can read."""
         if element_dtype(element_of(other)) != np.int8:
-            return self._lined(op, other)
-        view = self._fitting(op, other)
-        return view if match.matrix is None else self._even(op, view)
-
-    def _even(self, op: Operation, view: View) -> View:
-        """The view if its rows are evenly spaced; otherwise a copy."""
-        if has_even_rows(view):
-            return view
-        made = matrix_view(view.shape, view.dtype, 16)
-        return self.allocation.copy(op, view, made)
+            return self.operands.lined(op, other)
+        view = self.operands.fitting(op, other)
+        return view if match.matrix is None else self.operands.even(op, view)
 
     def _product(self, op: KernelOp) -> tuple[list[View], View]:
         match = product_of(self.program, op, self._found)
         dims = match.dimensions
         lhs, rhs = self.views[op.inputs[0]], self.views[op.inputs[-1]]
         if match.output is None:
-            left = lhs if lhs.strides[dims.term] == lhs.itemsize else self._turned(op, lhs, dims.term, lhs.itemsize)
+            adjacent = lhs.strides[dims.term] == lhs.itemsize
+            left = lhs if adjacent else self.operands.turned(op, lhs, dims.term, lhs.itemsize)
             return [left] if match.lhs is match.rhs else [left, rhs], self._target(op)
         # The dot product reads four adjacent terms of a row at once.
-        left = lhs if _words(lhs, (dims.term,)) else self._turned(op, lhs, dims.term, 16)
+        left = lhs if is_read_by_words(lhs, (dims.term,)) else self.operands.turned(op, lhs, dims.term, 16)
         if match.lhs is match.rhs:
             return [left], self._target(op)
         last = len(rhs.shape) - 1
-        right = rhs if _words(rhs, (dims.other_term, dims.column)) else self._turned(op, rhs, last, 16)
+        by_words = is_read_by_words(rhs, (dims.other_term, dims.column))
+        right = rhs if by_words else self.operands.turned(op, rhs, last, 16)
         return [left, right], self._target(op)
-
-    def _turned(self, op: Operation, view: View, inner: int, multiple: int) -> View:
-        """A copy whose elements are adjacent in dimension `inner`."""
-        order = tuple(sorted(range(len(view.shape)), key=lambda d: d == inner))
-        made = matrix_view([view.shape[d] for d in order], view.dtype, multiple)
-        made = transposed(made, tuple(order.index(d) for d in range(len(order))))
-        return self.allocation.copy(op, view, made)
 
     def _target(self, op: KernelOp) -> View:
         """A new view for a product. If a transpose is its only user, the transposed value is in default layout."""
@@ -366,50 +355,3 @@ class _Layout:
         self.views[user.result] = whole
         order = array_values(user.permutation)
         return transposed(whole, tuple(order.index(d) for d in range(len(order))))
-
-    # Operands in a layout that kernels can read.
-
-    def _fitting(self, op: Operation, value: SSAValue, multiple: int = 16) -> View:
-        """A value for kernels that read `multiple` bytes of adjacent channels (of images) or elements at once.
-
-        Such reads stay inside the buffer. A value with another layout is copied.
-        """
-        view = self.views[value]
-        if self.values.fits(view, multiple):
-            return view
-        made = self.values.fresh(view.shape, view.dtype)
-        return self.allocation.copy(op, view, made)
-
-    def _adjacent(self, op: Operation, value: SSAValue) -> View:
-        """A value for a loop nest on 8-bit integers, read in place if the kernel can read the caller's layout."""
-        view, inner = self.views[value], self.values.innermost(value)
-        is_adjacent = inner < 0 or view.strides[inner] == view.itemsize
-        return self._fitting(op, value) if view.activations or not is_adjacent else view
-
-    def _lined(self, op: Operation, value: SSAValue) -> View:
-        """A value in whole cache lines. A value with another layout is copied."""
-        view, inner = self.views[value], self.values.innermost(value)
-        outer = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-        whole = not any(step % ALIGNMENT for step in (*outer, view.offset, view.buffer.size))
-        # Kernels of floats load and store whole cache lines at the ends of rows, beyond the last element.
-        if whole and view.strides[inner] == view.itemsize and (self.values.is_image(value) or has_even_rows(view)):
-            return view
-        made = self.values.fresh(view.shape, view.dtype, ALIGNMENT)
-        return self.allocation.copy(op, view, made)
-
-    def _surrounded(self, op: Operation, view: View, padding: Halo | None) -> View:
-        """An image with padding around it. It is copied if its buffer does not have the padding."""
-        if padding is None or (view.halo is not None and holds(view.halo, padding)):
-            return view
-        made = self.allocation.padded(op, view.shape, view.dtype, 16 if view.dtype == BYTE else ALIGNMENT, padding)
-        return self.allocation.copy(op, view, made)
-
-
-def _words(view: View, dimensions: tuple[int, ...]) -> bool:
-    """Whether a view has 8-bit activations or i16 that can be read four at once along one of the dimensions."""
-    inner = next((d for d in dimensions if view.strides[d] == view.itemsize), None)
-    others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-    steps = (*others, view.offset, view.buffer.size)
-    stored = view.activations or view.dtype == np.int16
-    # A read of four elements must stay inside the buffer in every row.
-    return stored and inner is not None and not any(n % (4 * view.itemsize) for n in steps)

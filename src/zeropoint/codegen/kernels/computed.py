@@ -21,8 +21,8 @@ from zeropoint.codegen.kernels.requantize import (
     ParameterReader,
     bounds_of,
     channel_order,
-    compressed,
     of_channels,
+    packed_bytes,
     packed_shorts,
     side_by_side,
 )
@@ -97,11 +97,7 @@ class ComputedEpilogue:
             numbers.append([_widened(f, isa, other, order) for order in channel_order(count, isa.width)])
         integers = [self._integer(f, isa, [acc, *rest]) for acc, *rest in zip(sums, *numbers, strict=True)]
         shorts = packed_shorts(f, isa, integers)
-        # Packing saturates to 8 bits, which is the clamp to the full range.
-        packed = isa.narrow(f, shorts[0], shorts[-1])
-        if self.clamped:
-            packed = isa.bounded(f, packed, reader.take(isa.i8), reader.take(isa.i8))
-        return compressed(f, isa, packed, count)
+        return packed_bytes(f, isa, shorts, count, reader if self.clamped else None)
 
     def _integer(self, f: Function, isa: InstructionSet, arguments: Sequence[Value]) -> Value:
         elements, values = Elements(f, isa, ()), list[Value]()

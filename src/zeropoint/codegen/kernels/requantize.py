@@ -190,11 +190,7 @@ class Epilogue:
             shorts = packed_shorts(f, isa, self._others(f, isa, sums, reader))
         if self.itemsize == 2:
             return self._in_order(f, isa, shorts, len(sums), reader)
-        # Packing saturates to 8 bits, which is the clamp to the full range.
-        packed = isa.narrow(f, shorts[0], shorts[-1])
-        if self.clamped:
-            packed = isa.bounded(f, packed, reader.take(isa.i8), reader.take(isa.i8))
-        return compressed(f, isa, packed, len(sums))
+        return packed_bytes(f, isa, shorts, len(sums), reader if self.clamped else None)
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
         """The behaviours without a fast form. The packing that follows saturates."""
@@ -292,8 +288,16 @@ def packed_shorts(f: Function, isa: InstructionSet, vectors: Sequence[Value]) ->
     return [isa.shorts(f, vectors[q], vectors[min(q + 1, last)]) for q in range(0, len(vectors), 2)]
 
 
-def compressed(f: Function, isa: InstructionSet, packed: Value, count: int) -> Value:
-    """Concatenate the first `count` groups of four bytes of each lane."""
+def packed_bytes(
+    f: Function, isa: InstructionSet, shorts: Sequence[Value], count: int, bounds: ParameterReader | None
+) -> Value:
+    """`count` vectors of results, packed to i16 in one or two, as bytes of one vector in channel order.
+
+    Packing saturates to 8 bits, which is the clamp to the full range. Otherwise `bounds` has the bounds.
+    """
+    packed = isa.narrow(f, shorts[0], shorts[-1])
+    if bounds is not None:
+        packed = isa.bounded(f, packed, bounds.take(isa.i8), bounds.take(isa.i8))
     if count == GROUP:
         return packed
     order = [4 * lane + q for lane in range(isa.lanes) for q in range(count)]

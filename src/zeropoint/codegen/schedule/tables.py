@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zeropoint.codegen.graph import View
 from zeropoint.codegen.kernels.elements import Interpolate, LookUp, Number
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.expression import Axis, Expression, Indices
@@ -22,13 +23,19 @@ def look_up(e: Expression, op: TableOp, indices: Indices) -> int:
     index = e.value(op.operand, indices)
     if element_dtype(element_of(op.operand)) not in (np.dtype(np.int8), np.dtype(np.int16)):
         raise CodegenError(f"{describe(op)}: found an index of {element_of(op.operand)}, expected i8 or i16")
-    view = e.scope.view(op.table)
-    if view.activations:
-        raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
+    view = _table(e, op)
     entries = e.scope.values.constant(op.table)
     if entries is not None and len(entries) == 1 << 16:
         index = _inside(e, index, entries)
     return e.step(LookUp(e.operand(view, (Axis(),))), op.result, [index])
+
+
+def _table(e: Expression, op: TableOp | InterpolateOp) -> View:
+    """The view of an op's table. Raises CodegenError for one that is computed."""
+    view = e.scope.view(op.table)
+    if view.activations:
+        raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
+    return view
 
 
 def _inside(e: Expression, index: int, entries: Array) -> int:
@@ -50,8 +57,6 @@ def _inside(e: Expression, index: int, entries: Array) -> int:
 
 def interpolate(e: Expression, op: InterpolateOp, indices: Indices) -> int:
     """The function of an i16, interpolated between entries of a table."""
-    view = e.scope.view(op.table)
-    if view.activations:
-        raise CodegenError(f"{describe(op)}: found a table that is computed, expected a constant")
+    view = _table(e, op)
     what = Interpolate(e.operand(view, (Axis(),)), op.shift, view.dtype.itemsize)
     return e.step(what, op.result, [e.value(op.operand, indices)])
