@@ -46,9 +46,17 @@ class Tensor:
     type: UniformQuantizedType
     saturates: bool = True
 
+    @functools.cached_property
+    def _channels(self) -> tuple[int | None, list[tuple[Fraction, int, tuple[int, int]]]]:
+        """The axis, and the parameters of each channel; of all elements without an axis. To ask the type for those of
+        every element takes most of the time."""
+        axis = self.type.axis
+        return axis, [_of_channel(self.type, n) for n in range(1 if axis is None else self.shape[axis])]
+
     def real(self, at: Index) -> tuple[int, Fraction]:
         """(stored - zero point, scale)."""
-        scale, zero, _ = parameters(self.type, at)
+        axis, channels = self._channels
+        scale, zero, _ = channels[0 if axis is None else at[axis]]
         return self.stored[at] - zero, scale
 
     def array(self, dtype: Any) -> Array:
@@ -229,22 +237,25 @@ class Evaluator:
     def dot_general(self, op: hlo.DotGeneralOp, operands: list[Tensor], made: Tensor, at: Index) -> int:
         lhs, rhs = operands
         dims = op.dot_dimension_numbers.data
-        places: list[dict[int, int]] = [{}, {}]
+        left, right = [0] * len(lhs.shape), [0] * len(rhs.shape)
         batch = len(dims.lhs_batching_dimensions)
         rest = iter(at[batch:])
         for place, tensor, batching, contracting in (
-            (places[0], lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions),
-            (places[1], rhs, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions),
+            (left, lhs, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions),
+            (right, rhs, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions),
         ):
-            place.update(zip(batching, at[:batch], strict=True))
+            for d, index in zip(batching, at[:batch], strict=True):
+                place[d] = index
             for d in range(len(tensor.shape)):
                 if d not in batching and d not in contracting:
                     place[d] = next(rest)
         total, s, t = 0, Fraction(0), Fraction(0)  # the scales are those of every term
         for taken in indices([lhs.shape[d] for d in dims.lhs_contracting_dimensions]):
-            left = {**places[0], **dict(zip(dims.lhs_contracting_dimensions, taken, strict=True))}
-            right = {**places[1], **dict(zip(dims.rhs_contracting_dimensions, taken, strict=True))}
-            (a, s), (b, t) = lhs.real(_index(left)), rhs.real(_index(right))
+            for d, e, index in zip(
+                dims.lhs_contracting_dimensions, dims.rhs_contracting_dimensions, taken, strict=True
+            ):
+                left[d] = right[e] = index
+            (a, s), (b, t) = lhs.real(tuple(left)), rhs.real(tuple(right))
             total += a * b
         return self._result(total, Fraction(float(s) * float(t)), made, at, wide_sums=_is_wide(lhs, rhs))
 
@@ -288,10 +299,6 @@ class Evaluator:
         if body.name == "stablehlo.add":
             return clamp(sum(value - zero for value in values) + zero, bounds)
         return {"stablehlo.maximum": max, "stablehlo.minimum": min}[body.name](values)
-
-
-def _index(place: dict[int, int]) -> Index:
-    return tuple(place[d] for d in range(len(place)))
 
 
 def _is_wide(lhs: Tensor, rhs: Tensor) -> bool:
