@@ -64,7 +64,7 @@ def test_the_remaining_time_is_no_guess_from_the_first_items(monkeypatch: pytest
     """Of 40 items the first three are fast; nothing is said before the fourth."""
     terminal = terminal_for(monkeypatch)
     for number in bar(range(40), "calibrate"):
-        time.sleep(0.001 if number < 3 else 0.1)
+        time.sleep(0.001 if number < 3 else 0.05)
     early = [line for line in drawn(terminal) if re.search(r" [0-3]/40", line)]
     late = [line for line in drawn(terminal) if re.search(r" (?:[5-9]|[123]\d)/40", line)]
     assert early
@@ -84,7 +84,7 @@ def test_a_first_item_that_compiles_does_not_count(monkeypatch: pytest.MonkeyPat
 
 def test_a_bar_inside_of_a_bar_is_a_line_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_for(monkeypatch)
-    for _ in bar(range(2), "calibrate"):
+    for _ in bar(range(1), "calibrate"):
         assert list(bar(range(3), "at once")) == [0, 1, 2]
         for _ in bar(range(2), "compile"):
             time.sleep(0.7)
