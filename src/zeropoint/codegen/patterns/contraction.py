@@ -10,21 +10,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.codegen.kernels.computed import ComputedOutput
-from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.blockwise import Blockwise
 from zeropoint.codegen.patterns.computed import chain_of
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
-from zeropoint.codegen.patterns.pools import Pool, pooled_image
+from zeropoint.codegen.patterns.pools import Pool
+from zeropoint.codegen.patterns.reaches import has_room, in_i32, reach_of, reaches
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
-from zeropoint.codegen.patterns.windows import Windows, constant_weights
+from zeropoint.codegen.patterns.weights import (
+    KernelWeights,
+    channels_of,
+    is_depthwise,
+    matrix_of,
+    takes_residual,
+    weights_of,
+)
+from zeropoint.codegen.patterns.windows import Windows
 from zeropoint.codegen.values import Values
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.definitions import defining_op
@@ -39,10 +46,6 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MAX
-from zeropoint.numerics.storage import half_range
-
-LARGEST_WINDOW = 64
-"""The maximum number of taps of a pooling window in the depthwise kernel."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,6 @@ class ExpressedMatch:
     """Dequantization of i32 accumulators to f32, with one scale per channel."""
 
     scales: FloatArray
-
-
-KernelWeights = Windows | Array | Pool | Blockwise | Dequantized
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ContractionMatch:
     @property
     def matrix(self) -> Array | None:
         """The weights of a product of rows, as stored integers or floats; None for windows and pools."""
-        return _matrix_of(self.weights)
+        return matrix_of(self.weights)
 
     @property
     def blocks(self) -> Blockwise | None:
@@ -103,16 +103,16 @@ class ContractionMatch:
     @property
     def depthwise(self) -> bool:
         """Whether the depthwise kernel computes this contraction."""
-        return _is_depthwise(self.weights)
+        return is_depthwise(self.weights)
 
     @property
     def fits(self) -> bool:
         """Whether 32 bits hold accumulators that are requantized, with the rounding terms in the biases."""
         output = self.arithmetic
-        reaches = _reaches(self.weights, self.bias, self.source_reach)
+        found = reaches(self.weights, self.bias, self.source_reach)
         if isinstance(output, ComputedOutput):
-            return all(bool((reach <= INT32_MAX).all()) for reach in reaches)
-        return not isinstance(output, Requantization) or all(has_room(output, in_i32(reach)) for reach in reaches)
+            return all(bool((reach <= INT32_MAX).all()) for reach in found)
+        return not isinstance(output, Requantization) or all(has_room(output, in_i32(reach)) for reach in found)
 
     @property
     def match(self) -> Match:
@@ -143,12 +143,12 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     if isinstance(found, Declined):
         return _computed(values, op) or found
     source, weights, bias = found
-    if dtype == np.int16 and _is_depthwise(weights):
+    if dtype == np.int16 and is_depthwise(weights):
         return Declined("found windows of single channels with a result of i16, expected i8")
     output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
         return output
-    tail = summed(values, op) if _takes_residual(weights) else Tail(op.result)
+    tail = summed(values, op) if takes_residual(weights) else Tail(op.result)
     match = ContractionMatch(describe(op), source, weights, bias, tail, output)
     if not match.fits:
         return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
@@ -161,7 +161,7 @@ def _computed(values: Values, op: RequantizeOp) -> Match | None:
     if chain is None:
         return None
     (source, weights, bias), computed, other = chain
-    if other is not None and not _takes_residual(weights):
+    if other is not None and not takes_residual(weights):
         return None
     numbers = tuple(np.broadcast_to(array, (len(bias),)) for array in computed.numbers)
     tail = Tail(op.result, other=other)
@@ -185,9 +185,9 @@ def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Dec
     if isinstance(found, Declined):
         return found
     source, weights, bias = found
-    if _is_depthwise(weights):
+    if is_depthwise(weights):
         return Declined("found a depthwise convolution, whose kernel does not dequantize accumulators")
-    tail = followed(values, op.result, residual=_takes_residual(weights))
+    tail = followed(values, op.result, residual=takes_residual(weights))
     if tail.bias is not None:
         return Declined("found a float bias after the accumulators")
     scales = ExpressedMatch(np.broadcast_to(type_.scales, (shape[axis],)))
@@ -201,14 +201,14 @@ def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Ma
         return Declined(f"found {lhs} times {rhs} to {result}, expected f32, or sums that are requantized", True)
     if isinstance(op, hlo.ConvolutionOp) and not values.is_image(op.result):
         return Declined("found a result that is not an image")
-    weights = _weights_of(values, op.result, None)
+    weights = weights_of(values, op.result, None)
     if isinstance(weights, Declined):
         return weights
     source, weights = weights
     if isinstance(weights, Windows) and weights.leaves_out and not np.isfinite(weights.weights).all():
         return Declined("found infinite weights, whose products with the zeros between elements are NaN")
-    tail = followed(values, op.result, residual=_takes_residual(weights))
-    channels = _channels(weights, source, values)
+    tail = followed(values, op.result, residual=takes_residual(weights))
+    channels = channels_of(weights, source, values)
     bias = np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))
     return ContractionMatch(describe(op), source, weights, bias, tail, None).match
 
@@ -229,30 +229,22 @@ _RULES: BodyPatterns = {
 """The patterns of contractions, by the op where the match starts."""
 
 
-def _is_depthwise(weights: KernelWeights) -> bool:
-    return isinstance(weights, Pool) or (isinstance(weights, Windows) and weights.depthwise)
-
-
-def _takes_residual(weights: KernelWeights) -> bool:
-    return not isinstance(weights, Windows | Pool) or (isinstance(weights, Windows) and weights.takes_residual)
-
-
 def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, KernelWeights, IntArray] | Declined:
     """The source, the weights and the bias per channel of an i8 or i16 contraction, from its accumulators."""
     value, bias = without_bias(values, accumulator)
-    found = _weights_of(values, value, bias)
+    found = weights_of(values, value, bias)
     if isinstance(found, Declined):
         return found
     source, weights = found
     kind = element_dtype(element_of(source))
     if kind != np.int8 and kind != np.int16:
         return Declined(f"found activations of {element_of(source)}, expected i8 or i16")
-    if kind == np.int16 and _is_depthwise(weights):
+    if kind == np.int16 and is_depthwise(weights):
         return Declined("found windows of single channels of i16, expected i8")
     if kind == np.int16 and isinstance(weights, Windows) and weights.padding is not None and weights.padding.value:
         # Padding is filled byte by byte.
         return Declined(f"found i16 between zero points of {weights.padding.value}, expected 0")
-    channels = _channels(weights, source, values)
+    channels = channels_of(weights, source, values)
     if isinstance(weights, Pool):
         return source, weights, np.full(channels, -weights.kernel[0] * weights.kernel[1] * weights.zero, np.int64)
     if isinstance(weights, Dequantized):
@@ -262,62 +254,6 @@ def _of_integers(values: Values, accumulator: SSAValue) -> tuple[SSAValue, Kerne
         return Declined(f"found weights of {dtype}, expected i8")
     biases = np.zeros(channels, np.int64) if bias is None else np.broadcast_to(bias.astype(np.int64), (channels,))
     return source, weights, biases
-
-
-def _weights_of(values: Values, value: SSAValue, bias: IntArray | None) -> tuple[SSAValue, KernelWeights] | Declined:
-    """The source and the weights of accumulators."""
-    op = defining_op(value)
-    if isinstance(op, hlo.ConvolutionOp):
-        return Windows.of(values, op)
-    if isinstance(op, hlo.DotGeneralOp):
-        matrix = _matrix(values, op)
-        return matrix if isinstance(matrix, Declined) else (op.lhs, matrix)
-    if (blocks := Blockwise.of(values, value)) is not None:
-        return blocks.source, blocks
-    pooled = pooled_image(values, value)
-    if pooled is None or bias is not None:
-        return Declined("found no sum of products with constant weights before it")
-    image, pool = pooled
-    if pool.kernel[0] * pool.kernel[1] > LARGEST_WINDOW:
-        return Declined(
-            f"found a window of {pool.kernel[0]} x {pool.kernel[1]}, expected at most {LARGEST_WINDOW} taps"
-        )
-    return image, pool
-
-
-def _matrix(values: Values, op: hlo.DotGeneralOp) -> Array | Dequantized | Declined:
-    """The weights of a product of rows with a constant matrix, of shape (terms, channels)."""
-    dimensions, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
-    weights = constant_weights(values, op.rhs)
-    if weights is None:
-        return Declined("found weights that are computed, expected a constant")
-    plain = (
-        weights.ndim == 2
-        and not dimensions.lhs_batching_dimensions
-        and dimensions.lhs_contracting_dimensions == (rank - 1,)
-        and len(dimensions.rhs_contracting_dimensions) == 1
-        and rank > 1
-        and not values.is_image(op.lhs)
-        and not values.is_image(op.result)
-    )
-    if not plain:
-        return Declined(f"found dimensions {dimensions}, expected rows times a matrix")
-    packed = Dequantized.of(values.program, op.rhs, dimensions.rhs_contracting_dimensions[0])
-    if packed is not None:
-        return packed
-    return weights if dimensions.rhs_contracting_dimensions == (0,) else weights.T
-
-
-def _channels(weights: KernelWeights, source: SSAValue, values: Values) -> int:
-    if isinstance(weights, Pool):
-        return shape_of(source)[values.innermost(source)]
-    return weights.weights.shape[-1] if isinstance(weights, Windows | Blockwise) else weights.shape[1]
-
-
-def _matrix_of(weights: KernelWeights) -> Array | None:
-    if isinstance(weights, Dequantized):
-        return weights.stored
-    return weights.weights if isinstance(weights, Blockwise) else weights if isinstance(weights, np.ndarray) else None
 
 
 def without_bias(values: Values, value: SSAValue) -> tuple[SSAValue, IntArray | None]:
@@ -357,40 +293,3 @@ def output_of(values: Values, op: RequantizeOp, channels: int) -> Requantization
         return Declined("found a multiplier of f64")
     every = [np.broadcast_to(np.asarray(part).reshape(-1), (channels,)) for part in parts]
     return op.requantization(*every)
-
-
-def has_room(output: Requantization, reach: IntArray) -> bool:
-    """Whether accumulators of |acc| <= `reach` fit 32 bits, plus the terms that a kernel folds into the biases."""
-    return Epilogue(output.multiplier.behaviour).has_room(output, reach)
-
-
-def in_i32(reach: IntArray) -> IntArray:
-    """An upper bound on |accumulator| that is at most the greatest i32, because the program's sums are i32.
-
-    The bound from the type of the source may be greater: 13 bits are stored in i16.
-    """
-    return np.minimum(reach, INT32_MAX)
-
-
-def reach_of(source: SSAValue) -> int:
-    """The greatest |activation| of an integer type."""
-    return half_range(8 * element_dtype(element_of(source)).itemsize)
-
-
-def magnitudes(weights: Array) -> IntArray:
-    """The sum of |w| per channel, for i8 or i16 weights (..., channels)."""
-    wide = np.int16 if weights.dtype == np.int8 else np.int32
-    return np.abs(weights, dtype=wide).reshape(-1, weights.shape[-1]).sum(0, dtype=np.int64)
-
-
-def _reaches(weights: KernelWeights, bias: IntArray, reach: int) -> Iterator[IntArray]:
-    """Upper bounds on |accumulator| per channel, for each convolution into which this one is split."""
-    if isinstance(weights, Pool):
-        yield reach * weights.kernel[0] * weights.kernel[1] + np.abs(bias)
-    elif isinstance(weights, Windows):
-        for piece in weights.pieces:
-            yield reach * magnitudes(piece.windows.weights) + np.abs(bias + piece.beside)
-    elif isinstance(weights, Blockwise):
-        yield weights.reach(reach) + np.abs(bias)
-    elif isinstance(weights, np.ndarray):
-        yield reach * magnitudes(weights) + np.abs(bias)

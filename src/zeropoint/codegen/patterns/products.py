@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from zeropoint.codegen.patterns.contraction import has_room, in_i32, output_of
+from zeropoint.codegen.patterns.contraction import output_of
 from zeropoint.codegen.patterns.match import Declined, Found, Match, found_in
+from zeropoint.codegen.patterns.reaches import has_room, in_i32
 from zeropoint.codegen.values import Values
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.fxpmath import RequantizeOp

@@ -18,15 +18,10 @@ from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.llvm.machine import CodegenError
-from zeropoint.codegen.patterns.contraction import (
-    ContractionMatch,
-    ExpressedMatch,
-    contraction_of,
-    in_i32,
-    magnitudes,
-)
+from zeropoint.codegen.patterns.contraction import ContractionMatch, ExpressedMatch, contraction_of
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.pools import Pool
+from zeropoint.codegen.patterns.reaches import in_i32, magnitudes
 from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import part as part_of
