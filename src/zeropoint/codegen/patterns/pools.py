@@ -58,8 +58,10 @@ def pooled_image(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | Non
 
 
 def _is_stored_alike(values: Values, op: hlo.ReshapeOp) -> bool:
-    """Whether sums are an image, or a row of channels per sample, before and after a reshape: the kernel writes them with
-    the channels of a sample side by side."""
+    """Whether sums are an image, or a row of channels per sample, before and after a reshape.
+
+    The kernel writes the channels of a sample side by side.
+    """
     before, after = _samples(values, op.operand), _samples(values, op.result)
     return before is not None and before == after
 
