@@ -47,7 +47,7 @@ from zeropoint.ir.stablehlo import (
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.bodies import body_op
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.ir.weights import Weights
 
 REASON = "its whole numbers become integers or are compared, and an 8-bit type may have no such numbers"
@@ -128,8 +128,7 @@ def _exact(op: Operation, whole: WholeNumbers, weights: Weights) -> list[SSAValu
     """The whole numbers that an op needs exactly. Every type has 0, so numbers that are not 0 do not become 0."""
     operands = float_operands(op)
     if isinstance(op, ConvertOp):
-        kind = element_of(op.result)
-        needed = isinstance(kind, IntegerType) and kind.width.data > 1
+        needed = element_dtype(element_of(op.result)).kind in "iu"
     else:
         needed = isinstance(op, CompareOp) and all(splat_value(operand, weights) != 0 for operand in operands)
     return operands if needed and all(whole.of(operand) for operand in operands) else []

@@ -71,5 +71,7 @@ def _samples(values: Values, value: SSAValue) -> tuple[int, ...] | None:
     shape = shape_of(value)
     if values.is_image(value):
         return nchw(shape, values.channel)
-    is_rows = len(shape) > 1 and max(shape[1:-1], default=1) == 1
-    return (shape[0], shape[-1], 1, 1) if is_rows else None
+    if len(shape) < 2 or max(shape[1:-1], default=1) > 1:
+        return None
+    rows, *_, channels = shape
+    return rows, channels, 1, 1
