@@ -65,11 +65,11 @@ class Values:
 
     def image(self, view: View) -> tuple[int, int, int, int]:
         """(N, C, H, W) of an image view."""
-        return _nchw(view.shape, self.channel)
+        return nchw(view.shape, self.channel)
 
     def image_strides(self, view: View) -> tuple[int, int, int, int]:
         """Strides of N, C, H, W in bytes."""
-        return _nchw(view.strides, self.channel)
+        return nchw(view.strides, self.channel)
 
     def fits(self, view: View, multiple: int = 16) -> bool:
         """Whether kernels may access `multiple` bytes of 8- or 16-bit activations at once, along channels or rows."""
@@ -137,7 +137,8 @@ def _rank(value: SSAValue) -> int:
     return len((memory_of(value) if isinstance(value.type, MemRefType) else tensor_of(value)).get_shape())
 
 
-def _nchw(values: tuple[int, ...], channel: int | None) -> tuple[int, int, int, int]:
+def nchw(values: tuple[int, ...], channel: int | None) -> tuple[int, int, int, int]:
+    """(N, C, H, W) of numbers in the order of an image's dimensions."""
     n, a, b, c = values
     return (n, a, b, c) if channel == 1 else (n, c, a, b)
 

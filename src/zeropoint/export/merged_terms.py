@@ -64,7 +64,7 @@ def _split(region: QuantizeRegionOp, program: Program) -> None:
     body = _split_body(region, dot, {data: source.type, weight: made.output.type}, len(sizes))
     kinds = [value.type for value in region.outputs]
     copy = QuantizeRegionOp(inputs, kinds, region.logical_kernel.data, specs, region.output_specs.data, body)
-    copy.attributes.update(region.attributes)
+    copy.attributes.update({**region.attributes, **copy.attributes})
     copy.location = region.location
     Rewriter.replace_op(region, copy)
 

@@ -31,6 +31,7 @@ from zeropoint.fuse.match import FloatGraph, RegionMatch, RegionPattern
 from zeropoint.fuse.split_clamps import split_clamps
 from zeropoint.fuse.split_hard_swishes import split_hard_swishes
 from zeropoint.fuse.statements import Statements, lift_statements, put_inside, restore_statements
+from zeropoint.fuse.whole_numbers import keep_whole_numbers
 from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
@@ -157,6 +158,7 @@ def fuse(program: Program, target: Target | None = None) -> Program:
     split_clamps(program, target.by_kernel)
     stated = lift_statements(program)
     split_hard_swishes(program, target.by_kernel)
+    keep_whole_numbers(program)
     ops = list(program.entry.ops)
     graph = FloatGraph(
         program.weights, {op: index for index, op in enumerate(ops)}, target.by_kernel, target.bounds, stated

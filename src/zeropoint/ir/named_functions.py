@@ -59,11 +59,13 @@ def _is_hard_sigmoid(found: Array, tolerance: float) -> bool:
 
 
 def _is_leaky_relu(found: Array, tolerance: float) -> bool:
-    """x for x >= 0, slope * x otherwise."""
+    """x for x >= 0, slope * x otherwise. sqrt(x)^2 has no such slope: it is NaN where x < 0."""
     slope = -_at(found, -1.0)
     with np.errstate(invalid="ignore", over="ignore"):  # the slope may be infinite or near 1e38
         line = np.where(POINTS >= 0, POINTS, slope * POINTS)
-    return slope != 0.0 and not _near(found, POINTS, tolerance) and _near(found, line, tolerance)
+    return (
+        math.isfinite(slope) and slope != 0.0 and not _near(found, POINTS, tolerance) and _near(found, line, tolerance)
+    )
 
 
 @dataclass(frozen=True)

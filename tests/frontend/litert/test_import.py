@@ -56,6 +56,25 @@ def test_what_a_file_computes_in_floats_stays_float_without_data(target: str, tm
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_tensor_that_is_two_outputs_has_the_names_of_both(tmp_path: Path) -> None:
+    text = """
+      func.func @main(%x: tensor<4xf32> {zeropoint.name = "x"})
+          -> (tensor<4xf32> {zeropoint.name = "last"}, tensor<4xf32> {zeropoint.name = "hidden"}) {
+        %0 = stablehlo.logistic %x : tensor<4xf32>
+        return %0, %0 : tensor<4xf32>, tensor<4xf32>
+      }"""
+    sample = {"x": np.array([-2, -1, 0.5, 2], np.float32)}
+    first = quantize(parse_program(text), [sample], Options(target="litert"))
+    export_program(first.propagated, tmp_path / "m.tflite", ExportOptions())
+    program = load_model(tmp_path / "m.tflite")
+    assert {port.name for port in program.outputs} == {"last", "hidden"}
+    found, expected = (
+        Interpreter(p)(sample) for p in (quantize(program, None, Options(target="litert")).integer, first.integer)
+    )
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 @pytest.mark.parametrize("channels_last", [True, False])
 @pytest.mark.parametrize("target", ["litert", "litert-16x8"])
 def test_our_export_imported_again_is_the_same_program(target: str, channels_last: bool, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Sums over windows of an image, which the depthwise kernel computes with weights of 1: `Pool`.
 
 %c = subtract (convert %image), zero
-%s = reduce_window %c by add            or a reduce over all pixels, optionally reshaped
+%s = reduce_window %c by add            or a reduce over all pixels, reshaped to an image or rows of channels
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from zeropoint.codegen.values import Values
+from zeropoint.codegen.values import Values, nchw
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
@@ -30,6 +30,8 @@ def pooled_image(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | Non
     """The image and the windows of a sum of convert(x) - zero over image dimensions, optionally reshaped; or None."""
     op = defining_op(value)
     if isinstance(op, hlo.ReshapeOp):
+        if not _is_stored_alike(values, op):
+            return None
         op = defining_op(op.operand)
     if not isinstance(op, hlo.ReduceOp | hlo.ReduceWindowOp) or len(op.operands) != 2:
         return None
@@ -53,3 +55,23 @@ def pooled_image(values: Values, value: SSAValue) -> tuple[SSAValue, Pool] | Non
         and not any(side for pair in padding_values(op.padding, 4) for side in pair)
     )
     return (image, Pool((sizes[y], sizes[x]), (strides[y], strides[x]), int(zero))) if plain else None
+
+
+def _is_stored_alike(values: Values, op: hlo.ReshapeOp) -> bool:
+    """Whether sums are an image, or a row of channels per sample, before and after a reshape.
+
+    The kernel writes the channels of a sample side by side.
+    """
+    before, after = _samples(values, op.operand), _samples(values, op.result)
+    return before is not None and before == after
+
+
+def _samples(values: Values, value: SSAValue) -> tuple[int, ...] | None:
+    """(N, C, H, W) of an image, or of N rows of C channels; None for other shapes."""
+    shape = shape_of(value)
+    if values.is_image(value):
+        return nchw(shape, values.channel)
+    if len(shape) < 2 or max(shape[1:-1], default=1) > 1:
+        return None
+    rows, *_, channels = shape
+    return rows, channels, 1, 1

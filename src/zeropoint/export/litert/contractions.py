@@ -18,6 +18,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.emission import BIAS_BITS, LitertEmission
 from zeropoint.export.litert.padding import spread
+from zeropoint.export.litert.products import matmul
 from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
@@ -222,20 +223,12 @@ def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def batch_matmul(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """BATCH_MATMUL of two activations whose first dimensions are batches."""
+    """BATCH_MATMUL of two activations."""
     op = kernel.first(DotGeneralOp)
-    numbers, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
-    batches = tuple(range(rank - 2))
-    if numbers.lhs_batching_dimensions != batches or numbers.rhs_batching_dimensions != batches:
-        raise ExportError("found batch dimensions that are not the first ones, expected the first ones", kernel.region)
-    left, right = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
-    inputs = [
-        emit.operand(kernel.region.inputs[port], kernel.specs[port])
-        for port in (kernel.port(op.lhs), kernel.port(op.rhs))
-    ]
+    ports = kernel.port(op.lhs), kernel.port(op.rhs)
+    sides = [emit.operand(kernel.region.inputs[port], kernel.specs[port]) for port in ports]
     result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
-    fields = {"adjX": left == (rank - 2,), "adjY": right == (rank - 1,)}
-    emit.operator("BATCH_MATMUL", inputs, [result], ("BatchMatMulOptions", fields), 4)
+    matmul(op, sides, [*(kernel.specs[port] for port in ports), kernel.output_spec], result, emit)
 
 
 KERNELS = {

@@ -17,6 +17,7 @@ from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
+from zeropoint.export.litert.products import matmul
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -243,17 +244,9 @@ def pad(op: hlo.PadOp, emit: LitertEmission) -> None:
 
 
 def dot_general(op: hlo.DotGeneralOp, emit: LitertEmission) -> None:
-    """BATCH_MATMUL over leading batches."""
-    numbers, rank = op.dot_dimension_numbers.data, len(shape_of(op.lhs))
-    batches = tuple(range(rank - 2))
-    plain = numbers.lhs_batching_dimensions == numbers.rhs_batching_dimensions == batches
-    if not plain or len(numbers.lhs_contracting_dimensions) != 1 or len(shape_of(op.rhs)) != rank:
-        raise ExportError("found batch dimensions that are not the first ones, expected the first ones", op)
-    fields = {
-        "adjX": numbers.lhs_contracting_dimensions == (rank - 2,),
-        "adjY": numbers.rhs_contracting_dimensions == (rank - 1,),
-    }
-    _plain(emit, op, "BATCH_MATMUL", ("BatchMatMulOptions", fields))
+    """BATCH_MATMUL."""
+    sides = [_source(emit, value) for value in op.operands]
+    matmul(op, sides, [element_of(value) for value in (*op.operands, op.results[0])], _result(emit, op), emit)
 
 
 def gather(op: hlo.GatherOp, emit: LitertEmission) -> None:

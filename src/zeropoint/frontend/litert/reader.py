@@ -324,8 +324,12 @@ def _signature(root: Any, inputs: Ports, outputs: Ports) -> tuple[Ports, Ports]:
 
 
 def _named(ports: Ports, maps: Sequence[Any]) -> Ports:
-    names = {found.TensorIndex(): _text(found.Name(), "") for found in maps}
-    return [(names.get(tensor) or name, tensor) for name, tensor in ports]
+    """The ports by the names in a signature. A tensor that is several outputs has as many names, in any order."""
+    names: dict[int, list[str]] = {}
+    for found in maps:
+        names.setdefault(found.TensorIndex(), []).append(_text(found.Name(), ""))
+    waiting = {tensor: iter(found) for tensor, found in names.items()}
+    return [(next(waiting.get(tensor, iter(())), "") or name, tensor) for name, tensor in ports]
 
 
 def _metadata(root: Any) -> Mapping[str, Any]:

@@ -1,0 +1,134 @@
+"""Whole numbers in floats that become integers, or are compared with each other, stay float.
+
+```mlir
+%0 = stablehlo.floor %x : tensor<4xf32>
+%1 = stablehlo.clamp %zero, %0, %seven : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+%2 = stablehlo.convert %1 : (tensor<4xf32>) -> tensor<4xi64>
+```
+`floor` and `clamp` get a `zeropoint.float_reason`. A type with steps of 7/255 has no 5, only 4.996, and `convert`
+truncates this to 4: another element of a table, another pixel of an image. `%x` may have any type. So may whole numbers
+that only other floats read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.constants import constant_array, splat_value
+from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import (
+    AbsOp,
+    AddOp,
+    BroadcastInDimOp,
+    CeilOp,
+    ClampOp,
+    CompareOp,
+    ConcatenateOp,
+    ConstantOp,
+    ConvertOp,
+    FloorOp,
+    IotaOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    NegateOp,
+    ReduceOp,
+    ReshapeOp,
+    ReverseOp,
+    RoundNearestAfzOp,
+    RoundNearestEvenOp,
+    SelectOp,
+    SignOp,
+    SliceOp,
+    SubtractOp,
+    TransposeOp,
+)
+from zeropoint.ir.stablehlo.bodies import body_op
+from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.ir.weights import Weights
+
+REASON = "its whole numbers become integers or are compared, and an 8-bit type may have no such numbers"
+SOURCES = (CeilOp, FloorOp, IotaOp, RoundNearestAfzOp, RoundNearestEvenOp, SignOp)
+"""Their results are whole numbers for any operand."""
+CLOSED = (
+    *(AbsOp, AddOp, ClampOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, SubtractOp),
+    *(BroadcastInDimOp, ConcatenateOp, ReshapeOp, ReverseOp, SelectOp, SliceOp, TransposeOp),
+)
+"""Their results are whole numbers if their float operands are."""
+
+
+class WholeNumbers:
+    """Which values of a float program are whole numbers."""
+
+    def __init__(self, weights: Weights):
+        self._weights = weights
+        self._known: dict[SSAValue, bool] = {}
+
+    def of(self, value: SSAValue) -> bool:
+        """Whether all elements are whole numbers, whatever the program reads."""
+        todo = [value]
+        while todo:  # a chain of sums may be longer than Python's stack
+            last = todo[-1]
+            operands = [] if last in self._known else float_operands(last.owner)
+            missing = [operand for operand in operands if operand not in self._known]
+            if missing and isinstance(last.owner, Operation) and _is_closed(last.owner):
+                todo += missing
+                continue
+            if last not in self._known:
+                self._known[last] = self._is_whole(last)
+            todo.pop()
+        return self._known[value]
+
+    def _is_whole(self, value: SSAValue) -> bool:
+        """The same for a value whose operands are known."""
+        op = value.owner
+        if isinstance(op, SOURCES):
+            return True
+        if isinstance(op, ConvertOp):
+            return isinstance(element_of(op.operand), IntegerType) or self._known.get(op.operand, False)
+        if isinstance(op, ConstantOp):
+            array = constant_array(value, self._weights)
+            return array is not None and bool(np.array_equal(array, np.round(array)))
+        return (
+            isinstance(op, Operation) and _is_closed(op) and all(self._known[operand] for operand in float_operands(op))
+        )
+
+
+def _is_closed(op: Operation) -> bool:
+    if isinstance(op, ReduceOp):
+        return body_op(op.body) in CLOSED
+    return isinstance(op, (*CLOSED, ConvertOp))
+
+
+def float_operands(op: object) -> list[SSAValue]:
+    """The operands of an op that are floats; none for a block."""
+    operands = op.operands if isinstance(op, Operation) else ()
+    return [operand for operand in operands if isinstance(element_of(operand), AnyFloat)]
+
+
+def keep_whole_numbers(program: Program) -> None:
+    """Mark the ops whose whole numbers become integers or are compared."""
+    whole = WholeNumbers(program.weights)
+    todo = [value for op in program.entry.ops for value in _exact(op, whole, program.weights)]
+    while todo:
+        op = todo.pop().owner
+        if not isinstance(op, Operation) or isinstance(op, ConstantOp | IotaOp) or FLOAT_REASON in op.attributes:
+            continue
+        if isinstance(op, BroadcastInDimOp) and splat_value(op.result, program.weights) is not None:
+            continue
+        op.attributes[FLOAT_REASON] = StringAttr(REASON)
+        if not isinstance(op, SOURCES):
+            todo += float_operands(op)
+
+
+def _exact(op: Operation, whole: WholeNumbers, weights: Weights) -> list[SSAValue]:
+    """The whole numbers that an op needs exactly. Every type has 0, so numbers that are not 0 do not become 0."""
+    operands = float_operands(op)
+    if isinstance(op, ConvertOp):
+        needed = element_dtype(element_of(op.result)).kind in "iu"
+    else:
+        needed = isinstance(op, CompareOp) and all(splat_value(operand, weights) != 0 for operand in operands)
+    return operands if needed and all(whole.of(operand) for operand in operands) else []

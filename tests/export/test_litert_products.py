@@ -1,0 +1,42 @@
+"""Products of two computed tensors, exported to LiteRT, give our integers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zeropoint.export import ExportOptions, export_program
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.interp import Interpreter
+from zeropoint.ir.text import parse_program
+from zeropoint.pipeline import Options, quantize
+
+
+@pytest.mark.parametrize("target", ["litert", "litert-16x8"])
+@pytest.mark.parametrize(
+    ("left", "right", "dimensions", "result"),
+    [
+        ("1x5x2x4", "1x6x2x4", "batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3]", "1x2x5x6"),  # attention
+        ("1x4x3x2", "1x5x3x2", "batching_dims = [0] x [0], contracting_dims = [2, 3] x [2, 3]", "1x4x5"),
+        ("3x4", "2x4x5", "contracting_dims = [1] x [1]", "3x2x5"),
+    ],
+)
+def test_products_over_any_dimensions(
+    left: str, right: str, dimensions: str, result: str, target: str, tmp_path: Path
+) -> None:
+    program = parse_program(f"""
+      func.func @main(%a: tensor<{left}xf32> {{zeropoint.name = "a"}}, %b: tensor<{right}xf32> {{zeropoint.name = "b"}})
+          -> (tensor<{result}xf32> {{zeropoint.name = "y"}}) {{
+        %0 = stablehlo.dot_general %a, %b, {dimensions}
+            : (tensor<{left}xf32>, tensor<{right}xf32>) -> tensor<{result}xf32>
+        return %0 : tensor<{result}xf32>
+      }}""")
+    random = np.random.default_rng(0)
+    shapes = {name: tuple(map(int, text.split("x"))) for name, text in (("a", left), ("b", right))}
+    data = [{k: random.normal(size=shape).astype(np.float32) for k, shape in shapes.items()} for _ in range(4)]
+    made = quantize(program, data, Options(target=target))
+    export_program(made.propagated, tmp_path / "m.tflite", ExportOptions())
+    found = LiteRTFile(tmp_path / "m.tflite", reference=True)(data[0])["y"]
+    np.testing.assert_array_equal(found, Interpreter(made.integer)(data[0])["y"])
