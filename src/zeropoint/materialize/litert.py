@@ -45,7 +45,7 @@ from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, paddi
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
-from zeropoint.materialize.elementwise import binary, encased
+from zeropoint.materialize.elementwise import CLAMPS, binary, clamped, encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.litert_softmax import log_softmax, softmax
 from zeropoint.materialize.reduction import summed
@@ -65,7 +65,7 @@ from zeropoint.numerics.elementwise import litert_adds
 from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.litert_division import quotient_table
 from zeropoint.numerics.litert_words import interpolation_table, whole_table
-from zeropoint.numerics.requantize import accumulator_limit
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, accumulator_limit, ratio_of_scales
 from zeropoint.numerics.rounding import INT32_MAX
 
 
@@ -171,6 +171,21 @@ def _function_of_words(kernel: MaterializedKernel, given: UniformQuantizedType) 
     return expressed(kernel, kernel.insert(made, kernel.region).results[0])
 
 
+def clamp(low: float, high: float) -> Callable[[MaterializedKernel], SSAValue]:
+    """A clamp that changes the scale. The runtime divides the two scales in f32."""
+
+    def made(kernel: MaterializedKernel) -> SSAValue:
+        given, wanted = element_of(kernel.values[kernel.arguments[0]]), kernel.output_type
+        if not isinstance(given, UniformQuantizedType) or given == wanted or not is_plain(kernel):
+            return clamped(low, high)(kernel)
+        ratio = ratio_of_scales(given.scale, wanted.scale, in_f32=True)
+        multiplier = Multiplier.of(ratio, RequantizeBehaviour.FIXED32_DOUBLE, wanted.storage.type.width)
+        moved = expressed(kernel, requantized(kernel, centred(kernel), multiplier))
+        return kernel.bounded(moved, Bounds(low, high), kernel.region)
+
+    return made
+
+
 SCALES = "LiteRT's kernel refuses operands whose scale is so much larger than that of the result"
 
 
@@ -244,6 +259,7 @@ POWERS_OF_TWO = ("logistic", "tanh")
 """Functions whose 8-bit results have power-of-two scales. The runtime multiplies by the reciprocal of the scale, which
 is exact, so its tables equal StableHLO's."""
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
+    **{name: clamp(*bounds) for name, bounds in CLAMPS.items()},
     "abs": function,
     "add": add,
     "average_pool": average_pool,
