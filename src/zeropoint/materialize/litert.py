@@ -30,26 +30,25 @@ from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
     ClampOp,
-    CompareOp,
-    ComparisonDirection,
     ConvertOp,
     DivideOp,
     MultiplyOp,
     PadOp,
     ReduceOp,
     ReduceWindowOp,
-    SelectOp,
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
+from zeropoint.materialize import litert_resize
 from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
 from zeropoint.materialize.elementwise import CLAMPS, binary, clamped, encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.litert_softmax import log_softmax, softmax
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
+    away_from_zero,
     centred,
     counts_of,
     division_of,
@@ -106,7 +105,7 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
     varies = bool((counts != whole).any())
     divisors = np.broadcast_to(counts, shape_of(total)) if varies else np.array(whole)
     count, half = (repeated(kernel, numbers, total) for numbers in (divisors, divisors // 2))
-    mean_of = kernel.insert(DivideOp(_away(kernel, total, half), count), kernel.region).result
+    mean_of = kernel.insert(DivideOp(away_from_zero(kernel, total, half), count), kernel.region).result
     if varies:
         # The runtime clamps, too. Means need no clamp, but range analysis has one bound on the sums for all positions.
         low, high = (repeated(kernel, bound, total) for bound in given.storage.range)
@@ -129,14 +128,6 @@ def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int
         regions=[binary_body(AddOp, i32)],
     )
     return kernel.insert(sums, op).results[0]
-
-
-def _away(kernel: MaterializedKernel, total: SSAValue, half: SSAValue) -> SSAValue:
-    """total + half if total > 0, else total - half, so that a truncating division rounds half away from zero."""
-    positive = kernel.insert(CompareOp(total, repeated(kernel, 0, total), ComparisonDirection.GT), kernel.region).result
-    more = kernel.insert(AddOp(total, half), kernel.region).result
-    less = kernel.insert(SubtractOp(total, half), kernel.region).result
-    return kernel.insert(SelectOp(positive, more, less), kernel.region).result
 
 
 def function(kernel: MaterializedKernel) -> SSAValue:
@@ -269,6 +260,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "gelu": function,
     "hard_swish": function,
     "leaky_relu": function,
+    "linear_resize": litert_resize.litert,
     "log": function,
     "log_softmax": log_softmax,
     "logistic": function,

@@ -121,3 +121,14 @@ def test_a_clamp_that_changes_a_16_bit_scale_divides_the_scales_in_f32(tmp_path:
     file = File((65536,), kind(0.00024553033290430903, 0, "i16"), "int16")
     file.then("RELU", (65536,), kind(0.00023538130335509777, 0, "i16"))
     check(file, np.arange(-32768, 32768).astype(np.int16), tmp_path)
+
+
+@pytest.mark.parametrize("fields", [{"halfPixelCenters": True}, {"alignCorners": True}, {}])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_a_linear_resize_weighs_stored_integers(dtype: str, fields: dict[str, Any], tmp_path: Path) -> None:
+    """It was computed in floats, whose products with other weights round otherwise."""
+    given = kind(0.031, 3) if dtype == "int8" else kind(0.0003, 0, "i16")
+    file = File((2, 5, 7, 3), given, dtype)
+    size = file.build.constant("size", np.array([8, 15], np.int32))
+    file.then("RESIZE_BILINEAR", (2, 8, 15, 3), given, ("ResizeBilinearOptions", fields), [size], 3)
+    check(file, integers((2, 5, 7, 3), dtype), tmp_path)

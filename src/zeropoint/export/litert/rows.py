@@ -17,6 +17,7 @@ from zeropoint.export.litert.contractions import activation
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import pad
 from zeropoint.export.litert.pools import pool
+from zeropoint.export.litert.resizes import linear_resize
 from zeropoint.export.litert.sums import sum_
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
@@ -290,6 +291,7 @@ KERNELS: Mapping[str, LitertConverter] = {
     "gelu": gelu,
     "hard_swish": function("HARD_SWISH", ("HardSwishOptions", {})),
     "leaky_relu": leaky_relu,
+    "linear_resize": linear_resize,
     "log": function("LOG", None, 2),
     "log_softmax": softmax("LOG_SOFTMAX", ("LogSoftmaxOptions", {})),
     "logistic": function("LOGISTIC", None, 2),
