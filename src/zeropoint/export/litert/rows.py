@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert import indexing
+from zeropoint.export.litert.broadcasts import broadcast
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.contractions import activation
 from zeropoint.export.litert.emission import LitertEmission
@@ -239,14 +240,6 @@ def slice_(kernel: ExportKernel, emit: LitertEmission) -> None:
     arrays = (op.start_indices, op.limit_indices, op.strides)
     inputs = [_source(kernel, emit), *(emit.integers(array_values(array), "slice") for array in arrays)]
     emit.operator("STRIDED_SLICE", inputs, [_result(kernel, emit)], ("StridedSliceOptions", {}), 4)
-
-
-def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """RESHAPE to the rank of the result, BROADCAST_TO."""
-    op = kernel.first(BroadcastInDimOp)
-    source = emit.reshaped(_source(kernel, emit), op.aligned_shape, kernel.specs[0])
-    inputs = [source, emit.integers(kernel.output_shape)]
-    emit.operator("BROADCAST_TO", inputs, [_result(kernel, emit)], ("BroadcastToOptions", {}), 2)
 
 
 def gather(kernel: ExportKernel, emit: LitertEmission) -> None:
