@@ -21,7 +21,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
-from zeropoint.materialize import elementwise, litert, litert_float_softmax, litert_resize
+from zeropoint.materialize import elementwise, litert, litert_float_softmax, litert_resize, ruy
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
@@ -130,6 +130,7 @@ def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **litert_float_softmax.KERNELS,
+    "convolution": ruy.convolution,
     "leaky_relu": leaky_relu,
     "linear_resize": litert_resize.xnnpack,
     "mean": mean,

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oracle.litert import evaluate
 from zeropoint.export.litert.builder import ModelBuilder
+from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.regions import regions_of
+from zeropoint.litert_schema import schema
 from zeropoint.pipeline import Options, quantize
 
 
@@ -41,7 +42,7 @@ class File:
         dtype = self.dtype if made is not None else "float32"
         result = self.build.tensor(op.lower(), shape, dtype, made)
         self.build.operator(op, [self.last, *constants], [result], options, version)
-        self.last, self.made = result, made
+        self.last = result
 
     def content(self) -> bytes:
         return self.build.finish({"x": self.first}, {"y": self.last}, "", {})
@@ -53,15 +54,14 @@ def check(
     """The file, imported without data, gives LiteRT's integers, by kernels of integers unless it has floats."""
     path = tmp_path / "m.tflite"
     path.write_bytes(file.content())
-    (theirs,) = evaluate(path.read_bytes(), stored, reference=profile is None)
     target = "litert" if file.dtype == "int8" else "litert-16x8"
     result = quantize(load_model(path), None, Options(target=target, profile=profile))
     assert all(region.is_quantized for region in regions_of(result.propagated)) is not has_floats
     assert file.given is not None
-    assert file.made is not None
-    real = (stored.astype(np.float64) - file.given.zero_point) * file.given.scale
-    mine = Interpreter(result.quantized)({"x": real.astype(np.float32)})["y"]
-    np.testing.assert_array_equal(np.rint(mine / file.made.scale) + file.made.zero_point, theirs)
+    real = ((stored.astype(np.float64) - file.given.zero_point) * file.given.scale).astype(np.float32)
+    theirs = LiteRTFile(path, reference=profile is None)({"x": real})["y"]
+    for program in (result.quantized, result.integer):
+        np.testing.assert_array_equal(Interpreter(program)({"x": real})["y"], theirs)
 
 
 def integers(shape: Sequence[int], dtype: str = "int8") -> np.ndarray:
@@ -123,12 +123,34 @@ def test_a_clamp_that_changes_a_16_bit_scale_divides_the_scales_in_f32(tmp_path:
     check(file, np.arange(-32768, 32768).astype(np.int16), tmp_path)
 
 
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
 @pytest.mark.parametrize("fields", [{"halfPixelCenters": True}, {"alignCorners": True}, {}])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_a_linear_resize_weighs_stored_integers(dtype: str, fields: dict[str, Any], tmp_path: Path) -> None:
+def test_a_linear_resize_weighs_stored_integers(
+    dtype: str, fields: dict[str, Any], profile: str | None, tmp_path: Path
+) -> None:
     """It was computed in floats, whose products with other weights round otherwise."""
     given = kind(0.031, 3) if dtype == "int8" else kind(0.0003, 0, "i16")
     file = File((2, 5, 7, 3), given, dtype)
     size = file.build.constant("size", np.array([8, 15], np.int32))
     file.then("RESIZE_BILINEAR", (2, 8, 15, 3), given, ("ResizeBilinearOptions", fields), [size], 3)
-    check(file, integers((2, 5, 7, 3), dtype), tmp_path)
+    check(file, integers((2, 5, 7, 3), dtype), tmp_path, profile=profile)
+
+
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_a_convolution_with_4_bit_weights_is_litert_s_own_in_both_modes(profile: str | None, tmp_path: Path) -> None:
+    """XNNPACK does not execute it. With its arithmetic, up to 7 % of the results differed by a step."""
+    random = np.random.default_rng(2)
+    given, scales = kind(0.031, 3), np.float32([0.1, 0.13, 0.171, 0.9])
+    file = File((1, 40, 40, 8), given)
+    weights = random.integers(-7, 8, (4, 1, 1, 8)).astype(np.int8)
+    nibbles = (weights & 15).reshape(-1, 2)
+    zeros = np.zeros(4, np.int64)
+    narrow = UniformQuantizedType.per_channel(Storage.of("i8", -8, 7), 0, scales.astype(float), zeros)
+    packed = file.build.constant("w", nibbles[:, 0] | nibbles[:, 1] << 4, narrow)
+    file.build.tensors[packed].shape, file.build.tensors[packed].type = weights.shape, schema().TensorType.INT4
+    sums = UniformQuantizedType.per_channel(Storage.of("i32"), 0, (scales * np.float32(0.031)).astype(float), zeros)
+    bias = file.build.constant("bias", np.array([5, -9, 100, 0], np.int32), sums)
+    window = {"padding": 1, "strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1}
+    file.then("CONV_2D", (1, 40, 40, 4), kind(0.0213, 7), ("Conv2DOptions", window), [packed, bias], 7)
+    check(file, integers((1, 40, 40, 8)), tmp_path, profile=profile)
