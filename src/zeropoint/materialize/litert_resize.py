@@ -32,7 +32,7 @@ from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.litert_resize import (
     LITERT_BITS,
     XNNPACK_BITS,
-    Placement,
+    PixelPlacement,
     StoredNeighbours,
     litert_neighbours,
     placement_of,
@@ -68,7 +68,7 @@ def _halves_up(kernel: MaterializedKernel, total: SSAValue, shift: int) -> SSAVa
 def _resized(
     kernel: MaterializedKernel,
     bits: int,
-    neighbours: Callable[[int, int, Placement], StoredNeighbours],
+    neighbours: Callable[[int, int, PixelPlacement], StoredNeighbours],
     divided: Callable[[MaterializedKernel, SSAValue, int], SSAValue],
 ) -> SSAValue:
     matrices = resize_matrices(kernel.body, kernel.weights)

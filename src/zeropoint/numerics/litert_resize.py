@@ -27,7 +27,7 @@ CLOSE = 1e-4
 
 
 @dataclass(frozen=True)
-class Placement:
+class PixelPlacement:
     """How positions of the result are placed in the image: a field of RESIZE_BILINEAR is set, or none."""
 
     align_corners: bool = False
@@ -46,7 +46,7 @@ class Placement:
         return (counted + half) * self.scale(size, out) - half
 
 
-PLACEMENTS = (Placement(half_pixel_centers=True), Placement(align_corners=True), Placement())
+PLACEMENTS = (PixelPlacement(half_pixel_centers=True), PixelPlacement(align_corners=True), PixelPlacement())
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StoredNeighbours:
     weights: tuple[IntArray, IntArray]
 
 
-def placement_of(matrices: Sequence[AnyArray]) -> Placement | None:
+def placement_of(matrices: Sequence[AnyArray]) -> PixelPlacement | None:
     """The placement whose weights are these matrices [size, out], one for each dimension; None if there is none."""
     for placement in PLACEMENTS:
         if all(_is_of(placement, matrix) for matrix in matrices):
@@ -66,14 +66,14 @@ def placement_of(matrices: Sequence[AnyArray]) -> Placement | None:
     return None
 
 
-def _is_of(placement: Placement, matrix: AnyArray) -> bool:
+def _is_of(placement: PixelPlacement, matrix: AnyArray) -> bool:
     size, out = matrix.shape
     places = np.clip(placement.positions(size, out), 0, size - 1)
     expected = np.clip(1 - np.abs(np.arange(size)[:, None] - places), 0, 1)
     return np.allclose(matrix, expected, rtol=0, atol=CLOSE)
 
 
-def litert_neighbours(size: int, out: int, placement: Placement) -> StoredNeighbours:
+def litert_neighbours(size: int, out: int, placement: PixelPlacement) -> StoredNeighbours:
     """The neighbours along a dimension in LiteRT's own kernel."""
     one = 1 << LITERT_BITS
     step = (one * size + out // 2) // out
@@ -89,7 +89,7 @@ def litert_neighbours(size: int, out: int, placement: Placement) -> StoredNeighb
     return StoredNeighbours(first, second, (one - share, share))
 
 
-def xnnpack_neighbours(size: int, out: int, placement: Placement) -> StoredNeighbours:
+def xnnpack_neighbours(size: int, out: int, placement: PixelPlacement) -> StoredNeighbours:
     """The neighbours along a dimension in XNNPACK's kernel."""
     one = 1 << XNNPACK_BITS
     scale = placement.scale(size, out)
