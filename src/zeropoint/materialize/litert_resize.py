@@ -82,7 +82,7 @@ def _resized(
     wide = width + 2 * (bits + 1) > SUMS
     total = kernel.insert(ConvertOp(stored, with_element(stored, i64 if wide else i32)), kernel.region).result
     for axis, matrix in matrices.items():
-        total = _weighted(kernel, total, axis, neighbours(*matrix.shape, placement))
+        total = _weighted(kernel, total, axis, neighbours(matrix.shape[0], matrix.shape[1], placement))
     value = divided(kernel, total, bits * len(matrices))
     low, high = (repeated(kernel, bound, total) for bound in wanted.storage.range)
     value = kernel.insert(ClampOp(low, value, high), kernel.region).result
@@ -95,7 +95,8 @@ def _weighted(kernel: MaterializedKernel, value: SSAValue, axis: int, found: Sto
     for places, weights in zip((found.first, found.second), found.weights, strict=True):
         taken = _taken(kernel, value, axis, places)
         factors = kernel.constant(weights.astype(element_dtype(element_of(value))))
-        spread = kernel.insert(BroadcastInDimOp(factors, taken.type, [axis]), kernel.region).result
+        repeated_type = with_element(taken, element_of(taken))
+        spread = kernel.insert(BroadcastInDimOp(factors, repeated_type, [axis]), kernel.region).result
         terms.append(kernel.insert(MultiplyOp(taken, spread), kernel.region).result)
     return kernel.insert(AddOp(*terms), kernel.region).result
 

@@ -68,8 +68,9 @@ def placement_of(matrices: Sequence[AnyArray]) -> PixelPlacement | None:
 
 def _is_of(placement: PixelPlacement, matrix: AnyArray) -> bool:
     size, out = matrix.shape
-    places = np.clip(placement.positions(size, out), 0, size - 1)
-    expected = np.clip(1 - np.abs(np.arange(size)[:, None] - places), 0, 1)
+    places = np.clip(placement.positions(size, out), 0, size - 1).astype(np.float64)
+    distances = np.abs(np.arange(size, dtype=np.float64)[:, None] - places)
+    expected: AnyArray = np.clip(1 - distances, 0, 1)
     return np.allclose(matrix, expected, rtol=0, atol=CLOSE)
 
 
