@@ -98,7 +98,8 @@ def _weighted(kernel: MaterializedKernel, value: SSAValue, axis: int, found: Sto
         repeated_type = with_element(taken, element_of(taken))
         spread = kernel.insert(BroadcastInDimOp(factors, repeated_type, [axis]), kernel.region).result
         terms.append(kernel.insert(MultiplyOp(taken, spread), kernel.region).result)
-    return kernel.insert(AddOp(*terms), kernel.region).result
+    first, second = terms
+    return kernel.insert(AddOp(first, second), kernel.region).result
 
 
 def _taken(kernel: MaterializedKernel, value: SSAValue, axis: int, places: IntArray) -> SSAValue:
