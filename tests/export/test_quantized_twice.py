@@ -50,3 +50,26 @@ def test_it_comes_back_with_both_types(target: str, suffix: str, channels_last: 
         if run is not None:
             np.testing.assert_array_equal(run(sample)["y"], expected)
         np.testing.assert_array_equal(Interpreter(again.quantized)(sample)["y"], expected)
+
+
+def test_a_float_result_comes_back_with_the_types_of_both_readers(tmp_path: Path) -> None:
+    """onnxruntime has no kernel for a difference. Its second reader read a rescale of what the first one reads."""
+    random = np.random.default_rng(0)
+    weights = random.normal(0, 1, (2, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Sub", ["x", "z"], ["d"]),
+        helper.make_node("Slice", ["d", "from", "to", "axis"], ["s"]),
+        helper.make_node("Conv", ["d", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["c", "s"], ["y"], axis=1),
+    ]
+    places = [numpy_helper.from_array(np.array([n]), name) for name, n in (("from", 1), ("to", 2), ("axis", 1))]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3, 6, 6]) for n in ("x", "z", "y")]
+    graph = helper.make_graph(nodes, "g", ports[:2], ports[2:], [*places, numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    samples = [{name: random.normal(0, 1, (1, 3, 6, 6)).astype(np.float32) for name in "xz"} for _ in range(3)]
+    first = quantize(zp.load(model).program, samples, Options(target="onnxruntime"))
+    export_program(first.propagated, tmp_path / "m.onnx", ExportOptions())
+    again = quantize(load_model(tmp_path / "m.onnx"), [], Options(target="onnxruntime"))
+    for sample in samples:
+        expected = Interpreter(first.quantized)(sample)["y"]
+        np.testing.assert_array_equal(Interpreter(again.quantized)(sample)["y"], expected)

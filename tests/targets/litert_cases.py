@@ -28,6 +28,7 @@ from targets.litert_case import (
     reduced,
     reduced_mean,
     refusing,
+    resized,
     to_depth,
     to_space,
 )
@@ -223,6 +224,15 @@ MOVEMENT = {
         ("ResizeNearestNeighborOptions", {}),
         (ints(16, 12),),
         expected=lambda x: x.repeat(2, 1).repeat(2, 2),
+    ),
+    "linear_resize": Case(
+        "RESIZE_BILINEAR",
+        (IMAGE,),
+        (2, 16, 9, 3),
+        ("ResizeBilinearOptions", {"halfPixelCenters": True}),
+        (ints(16, 9),),
+        expected=resized,
+        version=3,
     ),
     "space_to_depth": Case(
         "SPACE_TO_DEPTH",

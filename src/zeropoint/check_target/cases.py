@@ -80,6 +80,15 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "reduce_max": (Case("ReduceMax", (IMAGE,), others=([2],)),),
     "depth_to_space": (Case("DepthToSpace", ((2, 8, 6, 5),), attributes={"blocksize": 2}),),
     "resize": (Case("Resize", (IMAGE,), others=(NO_ROI, TWICE), attributes={"mode": "nearest"}),),
+    "linear_resize": (
+        Case("Resize", (IMAGE,), others=(NO_ROI, [1, 1, 1.5, 2]), attributes={"mode": "linear"}),
+        Case(
+            "Resize",
+            (IMAGE,),
+            others=(NO_ROI, TWICE),
+            attributes={"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        ),
+    ),
     "split": (Case("Split", ((2, 3, 12, 10),), attributes={"axis": 3, "num_outputs": 2}, results=2),),
 }
 """The cases by logical kernel."""

@@ -35,16 +35,21 @@ from zeropoint.export.permute import (
     permuted,
     permuted_type,
 )
-from zeropoint.export.reshaped_orders import DimensionOrder
+from zeropoint.export.reshaped_orders import DimensionOrder, last_order
 from zeropoint.export.wanted_orders import SPATIAL, wanted_orders, window_order
 from zeropoint.ir.annotations import ORDER
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
+from zeropoint.ir.linear_resizes import resize_matrices
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
 from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.targets.logical_kernels import RESIZES
+
+IMAGE = frozenset({1, 2})
+"""The dimensions of an image, channels last."""
 
 
 def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
@@ -128,6 +133,14 @@ class _Pass:
             (self.wanted[value] for value in inputs if isinstance(value, BlockArgument) and value in self.wanted), None
         )
 
+    def _image_order(self, ops: Sequence[Operation], value: SSAValue) -> DimensionOrder | None:
+        """The order in which the dimensions that these ops resize are those of an image; None keeps the old order."""
+        axes = resize_matrices(ops, self.weights).keys()
+        found = self.natural.get(value)
+        if found is not None and all(found.order.index(axis) in IMAGE for axis in axes):
+            return found.order
+        return None if axes <= IMAGE else last_order(len(shape_of(value)))
+
     def orders(
         self, order: DimensionOrder, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> list[DimensionOrder | None]:
@@ -148,7 +161,8 @@ class _Pass:
     def region(self, region: QuantizeRegionOp) -> None:
         """Rewrite a region to channels-last if there is an order for it and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
-        order = self.order(ops, region.inputs)
+        resizes = region.logical_kernel.data in RESIZES
+        order = self._image_order(ops, region.inputs[0]) if resizes else self.order(ops, region.inputs)
         if order is None or len(region.outputs) != 1:
             return
         roles = self.orders(order, ops, arguments, region.inputs)
@@ -226,6 +240,8 @@ class _Pass:
         result = None if returned is None else values.get(returned.operands[0])
         if result is None:
             return None
+        if isinstance(like, QuantizeRegionOp) and like.logical_kernel.data in RESIZES and roles[0] is not None:
+            result = in_order_of(result, roles[0], builder)
         block.add_op(ReturnOp([result.value]))
         # In reverse, so that the producers of a dead op are visited after it and found dead as well.
         for op in list(block.ops)[-2::-1]:
@@ -248,6 +264,14 @@ class _Pass:
         for index, value in enumerate(op.operands):
             if value in self.natural:
                 op.operands[index] = self.original(value, op)
+
+
+def in_order_of(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
+    """A value in another order, by a transpose in the body of a kernel that the runtime computes as one operator."""
+    if value.order == order:
+        return value
+    moved = TransposeOp(value.value, [value.order.index(dimension) for dimension in order])
+    return Permuted(builder.insert(moved).result, order)
 
 
 def _order_of(op: Operation) -> DimensionOrder | None:

@@ -8,13 +8,13 @@ cover.
 
 from __future__ import annotations
 
-from zeropoint.fuse import contraction, elementwise, movement, normalization, pooling, positions
+from zeropoint.fuse import contraction, elementwise, movement, normalization, pooling, positions, resizing
 from zeropoint.fuse.match import RegionPattern
 
 FORWARD, BACKWARD = 1, -1
 ROUNDS: tuple[tuple[int, tuple[RegionPattern, ...]], ...] = (
     # Whole idioms come before the kernels that would match their parts.
-    (FORWARD, (*normalization.PATTERNS, *positions.PATTERNS)),
+    (FORWARD, (*normalization.PATTERNS, *positions.PATTERNS, *resizing.PATTERNS)),
     (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),
     # From the last op to the first: a function of many ops is matched from its end.
     (BACKWARD, elementwise.PATTERNS),

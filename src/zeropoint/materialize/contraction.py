@@ -10,6 +10,7 @@ an `fxpmath.real_matmul` with the same accumulators.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i64
@@ -174,11 +175,18 @@ def _named(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     return value
 
 
-def contraction(kernel: MaterializedKernel) -> SSAValue:
+def _quantized(kernel: MaterializedKernel, total: SSAValue) -> SSAValue:
+    return kernel.insert(UniformQuantizeOp(total, with_element(total, kernel.output_type)), kernel.region).result
+
+
+def contraction(
+    kernel: MaterializedKernel, narrowed: Callable[[MaterializedKernel, SSAValue], SSAValue] = _quantized
+) -> SSAValue:
     """`convolution | dot_general`, `add` of the bias, `uniform_quantize` unless the result is the accumulator, `clamp`.
 
     Sums of 16-bit activations may exceed 32 bits. With constant weights, sums that may are marked by
-    `zeropoint.accumulator`. Without, nothing bounds them, so the op itself requantizes.
+    `zeropoint.accumulator`. Without, nothing bounds them, so the op itself requantizes. `narrowed` rounds sums to the
+    type of the result.
     """
     op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     is_wide = kernel.type_of(op.lhs).storage.type.width > BYTE
@@ -200,8 +208,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     if kernel.output_type == accumulator and not direct:
         return _named(kernel, value)  # from `express_accumulators`
     if not direct:
-        narrowed = UniformQuantizeOp(value, with_element(value, kernel.output_type))
-        value = kernel.insert(narrowed, kernel.region).result
+        value = narrowed(kernel, value)
     return kernel.bounded(value, bounds, kernel.region)
 
 

@@ -182,7 +182,11 @@ def rescale(kernel: MaterializedKernel) -> SSAValue:
     return op.result
 
 
+CLAMPS = {"relu": (0.0, inf), "relu6": (0.0, 6.0), "relu_0_to_1": (0.0, 1.0), "relu_n1_to_1": (-1.0, 1.0)}
+"""The kernels that only clamp, and their bounds."""
+
 KERNELS = {
+    **{name: clamped(*bounds) for name, bounds in CLAMPS.items()},
     "add": binary,
     "compare": compare,
     "elementwise_unary": encased,
@@ -191,10 +195,6 @@ KERNELS = {
     "minimum": ordered,
     "multiply": binary,
     "prelu": prelu,
-    "relu": clamped(0.0, inf),
-    "relu6": clamped(0.0, 6.0),
-    "relu_0_to_1": clamped(0.0, 1.0),
-    "relu_n1_to_1": clamped(-1.0, 1.0),
     "rescale": rescale,
     "subtract": binary,
     "tanh": encased,

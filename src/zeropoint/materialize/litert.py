@@ -30,26 +30,25 @@ from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
     ClampOp,
-    CompareOp,
-    ComparisonDirection,
     ConvertOp,
     DivideOp,
     MultiplyOp,
     PadOp,
     ReduceOp,
     ReduceWindowOp,
-    SelectOp,
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_attribute, padding_values
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import element_of, shape_of, with_element
+from zeropoint.materialize import litert_resize
 from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
-from zeropoint.materialize.elementwise import binary, encased
+from zeropoint.materialize.elementwise import CLAMPS, binary, clamped, encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.litert_softmax import log_softmax, softmax
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
+    away_from_zero,
     centred,
     counts_of,
     division_of,
@@ -65,7 +64,7 @@ from zeropoint.numerics.elementwise import litert_adds
 from zeropoint.numerics.litert import function_table, mean_multiplier
 from zeropoint.numerics.litert_division import quotient_table
 from zeropoint.numerics.litert_words import interpolation_table, whole_table
-from zeropoint.numerics.requantize import accumulator_limit
+from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, accumulator_limit, ratio_of_scales
 from zeropoint.numerics.rounding import INT32_MAX
 
 
@@ -106,7 +105,7 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
     varies = bool((counts != whole).any())
     divisors = np.broadcast_to(counts, shape_of(total)) if varies else np.array(whole)
     count, half = (repeated(kernel, numbers, total) for numbers in (divisors, divisors // 2))
-    mean_of = kernel.insert(DivideOp(_away(kernel, total, half), count), kernel.region).result
+    mean_of = kernel.insert(DivideOp(away_from_zero(kernel, total, half), count), kernel.region).result
     if varies:
         # The runtime clamps, too. Means need no clamp, but range analysis has one bound on the sums for all positions.
         low, high = (repeated(kernel, bound, total) for bound in given.storage.range)
@@ -129,14 +128,6 @@ def _padded_sums(kernel: MaterializedKernel, op: ReduceWindowOp, zero_point: int
         regions=[binary_body(AddOp, i32)],
     )
     return kernel.insert(sums, op).results[0]
-
-
-def _away(kernel: MaterializedKernel, total: SSAValue, half: SSAValue) -> SSAValue:
-    """total + half if total > 0, else total - half, so that a truncating division rounds half away from zero."""
-    positive = kernel.insert(CompareOp(total, repeated(kernel, 0, total), ComparisonDirection.GT), kernel.region).result
-    more = kernel.insert(AddOp(total, half), kernel.region).result
-    less = kernel.insert(SubtractOp(total, half), kernel.region).result
-    return kernel.insert(SelectOp(positive, more, less), kernel.region).result
 
 
 def function(kernel: MaterializedKernel) -> SSAValue:
@@ -169,6 +160,21 @@ def _function_of_words(kernel: MaterializedKernel, given: UniformQuantizedType) 
     table = kernel.constant(entries.astype(np.int16))
     made = TableOp(stored, table, stored.type) if points is None else InterpolateOp(stored, table, stored.type)
     return expressed(kernel, kernel.insert(made, kernel.region).results[0])
+
+
+def clamp(low: float, high: float) -> Callable[[MaterializedKernel], SSAValue]:
+    """A clamp that changes the scale. The runtime divides the two scales in f32."""
+
+    def made(kernel: MaterializedKernel) -> SSAValue:
+        given, wanted = element_of(kernel.values[kernel.arguments[0]]), kernel.output_type
+        if not isinstance(given, UniformQuantizedType) or given == wanted or not is_plain(kernel):
+            return clamped(low, high)(kernel)
+        ratio = ratio_of_scales(given.scale, wanted.scale, in_f32=True)
+        multiplier = Multiplier.of(ratio, RequantizeBehaviour.FIXED32_DOUBLE, wanted.storage.type.width)
+        moved = expressed(kernel, requantized(kernel, centred(kernel), multiplier))
+        return kernel.bounded(moved, Bounds(low, high), kernel.region)
+
+    return made
 
 
 SCALES = "LiteRT's kernel refuses operands whose scale is so much larger than that of the result"
@@ -244,6 +250,7 @@ POWERS_OF_TWO = ("logistic", "tanh")
 """Functions whose 8-bit results have power-of-two scales. The runtime multiplies by the reciprocal of the scale, which
 is exact, so its tables equal StableHLO's."""
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
+    **{name: clamp(*bounds) for name, bounds in CLAMPS.items()},
     "abs": function,
     "add": add,
     "average_pool": average_pool,
@@ -253,6 +260,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "gelu": function,
     "hard_swish": function,
     "leaky_relu": function,
+    "linear_resize": litert_resize.litert,
     "log": function,
     "log_softmax": log_softmax,
     "logistic": function,

@@ -12,12 +12,15 @@ from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
+    CompareOp,
+    ComparisonDirection,
     ConvertOp,
     DivideOp,
     MultiplyOp,
     ReduceOp,
     ReduceWindowOp,
     ReshapeOp,
+    SelectOp,
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
@@ -49,6 +52,14 @@ def repeated(kernel: MaterializedKernel, number: int | Array, like: SSAValue) ->
     if array.shape == shape_of(like):
         return made
     return kernel.insert(BroadcastInDimOp(made, with_element(like, element_of(like)), []), kernel.region).result
+
+
+def away_from_zero(kernel: MaterializedKernel, total: SSAValue, half: SSAValue) -> SSAValue:
+    """total + half if total > 0, else total - half, so that a truncating division rounds half away from zero."""
+    positive = kernel.insert(CompareOp(total, repeated(kernel, 0, total), ComparisonDirection.GT), kernel.region).result
+    more = kernel.insert(AddOp(total, half), kernel.region).result
+    less = kernel.insert(SubtractOp(total, half), kernel.region).result
+    return kernel.insert(SelectOp(positive, more, less), kernel.region).result
 
 
 def is_plain(kernel: MaterializedKernel) -> bool:

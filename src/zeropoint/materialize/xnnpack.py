@@ -21,7 +21,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
-from zeropoint.materialize import elementwise, litert, litert_float_softmax
+from zeropoint.materialize import elementwise, litert, litert_float_softmax, litert_resize, ruy
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
@@ -40,8 +40,8 @@ from zeropoint.numerics.xnnpack import FRACTION_BITS, conversion_factor, leaky_r
 
 DELEGATED = frozenset(
     {
-        "add", "concatenate", "convolution", "depthwise_convolution", "fully_connected", "leaky_relu", "max_pool",
-        "mean", "multiply", "pad", "rescale", "reshape", "slice", "subtract", "sum", "transpose",
+        "add", "concatenate", "convolution", "depthwise_convolution", "fully_connected", "leaky_relu", "linear_resize",
+        "max_pool", "mean", "multiply", "pad", "rescale", "reshape", "slice", "subtract", "sum", "transpose",
         "transpose_convolution",
     }
 )  # fmt: skip
@@ -130,7 +130,9 @@ def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **litert_float_softmax.KERNELS,
+    "convolution": ruy.convolution,
     "leaky_relu": leaky_relu,
+    "linear_resize": litert_resize.xnnpack,
     "mean": mean,
     "rescale": rescale,
     "sum": mean,

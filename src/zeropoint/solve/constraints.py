@@ -17,7 +17,7 @@ Source: the RFC on quantization transformations, section "Model Constraints"; "M
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
@@ -326,13 +326,16 @@ def _read_specs(region: QuantizeRegionOp, constraints: Constraints) -> None:
             constraints.state(value, spec, "user", source)
 
 
-def take_constraints(program: Program, scale_type: str = "f64", *, integer_io: bool = False) -> Constraints:
+def take_constraints(
+    program: Program, scale_type: str = "f64", *, integer_io: bool = False, kernels: Container[str] | None = None
+) -> Constraints:
     """Collect the constraints of a program for a target's `scale_type`. Removes the ops that only state them, in place.
 
-    With `integer_io`, all readers of an input share one type. Raises PropagationError if a value has two pinned types,
-    a range is not finite, or a region does not fit its kernel.
+    `kernels` are those that the target has, by default all; a region of another kernel stays float. With `integer_io`,
+    all readers of an input share one type. Raises PropagationError if a value has two pinned types, a range is not
+    finite, or a region does not fit its kernel.
     """
-    apart = frozenset[object]() if integer_io else casts_of_floats(program)
+    apart = frozenset[object]() if integer_io else casts_of_floats(program, kernels)
     constraints = Constraints(scale_type, apart=apart, unrounded=read_unrounded(program))
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):

@@ -151,7 +151,7 @@ def derive_ranges(program: Program, target: Target) -> Program:
     program = program.clone()
     copy = program.clone()
     original = dict(zip(all_values(copy), all_values(program), strict=True))
-    constraints = take_constraints(copy, target.scale_type)
+    constraints = take_constraints(copy, target.scale_type, kernels=target.by_kernel)
     found = _Derivation(constraints, copy.weights, target)
     open_values, graph, _ = undecided(copy, target, constraints)
     for value in graph.value_nodes:  # definitions first

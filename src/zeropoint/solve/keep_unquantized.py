@@ -169,7 +169,7 @@ def keep_unquantized(program: Program, target: Target) -> Program:
     copy = program.clone()
     original: dict[Operation, Operation] = dict(zip(copy.entry.ops, program.entry.ops, strict=True))
     places = {op: place for place, op in enumerate(program.entry.ops)}
-    types = _Types(take_constraints(copy, target.scale_type), target)
+    types = _Types(take_constraints(copy, target.scale_type, kernels=target.by_kernel), target)
     for op in copy.entry.ops:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)

@@ -272,7 +272,7 @@ def propagate(
         raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
     program = program.for_change()
     _check_retargeting(program, target)
-    constraints = take_constraints(program, target.scale_type, integer_io=integer_io)
+    constraints = take_constraints(program, target.scale_type, integer_io=integer_io, kernels=target.by_kernel)
     duplicate_constants(program, constraints)
     keep_hidden_results(program, constraints)
     state_fixed_ranges(program, constraints, target)

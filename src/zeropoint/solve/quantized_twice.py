@@ -10,7 +10,7 @@ same shape. They are removed once the ports that read them have their types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -27,16 +27,19 @@ SAYS = (*STATES, QuantizeCastOp)
 """Ops that say something of a value, and compute nothing of it."""
 
 
-def casts_of_floats(program: Program) -> frozenset[object]:
-    """The casts to a quantized type whose operand is an input, or the result of an op that is no kernel."""
+def casts_of_floats(program: Program, kernels: Container[str] | None = None) -> frozenset[object]:
+    """The casts to a quantized type whose operand is an input, or the result of an op that is no kernel.
+
+    `kernels` are those that the target has; None for all.
+    """
     casts = (op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
-    return frozenset(op for op in casts if not _is_quantized(op.operands[0].owner))
+    return frozenset(op for op in casts if not _is_quantized(op.operands[0].owner, kernels))
 
 
-def _is_quantized(owner: object) -> bool:
+def _is_quantized(owner: object, kernels: Container[str] | None) -> bool:
     """Whether an op may make integers: a kernel that need not stay float, or the dequantization of integers."""
     if isinstance(owner, QuantizeRegionOp):
-        return FLOAT_REASON not in owner.attributes
+        return FLOAT_REASON not in owner.attributes and (kernels is None or owner.logical_kernel.data in kernels)
     return isinstance(owner, DequantizeCastOp)
 
 

@@ -63,7 +63,7 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
         copy = program.clone()
         original = dict(zip(all_values(copy), all_values(program), strict=True))
         variances = [found for op in copy.entry.ops if (found := row_variances(op)) is not None]
-        constraints = take_constraints(copy, target.scale_type)
+        constraints = take_constraints(copy, target.scale_type, kernels=target.by_kernel)
         asked = _wanted(copy, target, constraints)
         if asked and keep_hidden_results(copy, constraints):
             asked += _wanted(copy, target, constraints)  # a reader of a value that stays float needs its range

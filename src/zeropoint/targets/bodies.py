@@ -82,6 +82,7 @@ NEEDED: Mapping[str, Kinds] = {
     **dict.fromkeys(("convolution", "depthwise_convolution", "transpose_convolution"), (ConvolutionOp,)),
     **dict.fromkeys(REDUCTIONS, (ReduceOp, ReduceWindowOp)),
     **dict.fromkeys(("reduce_max", "reduce_min"), (ReduceOp,)),
+    "linear_resize": (DotGeneralOp,),
     "max_pool": (ReduceWindowOp,),
     "add": (AddOp,),
     "broadcast": (BroadcastInDimOp,),

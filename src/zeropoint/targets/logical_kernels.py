@@ -41,6 +41,7 @@ BINARY = ("add", "compare", "divide", "maximum", "minimum", "multiply", "prelu",
 REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "sum")
 POSITIONS = ("arg_max", "arg_min")
 NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
+RESIZES = ("linear_resize",)
 MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "select", "slice", "transpose")
 PASSES_ELEMENTS = frozenset(
     {
@@ -65,7 +66,7 @@ PASSES_ELEMENTS = frozenset(
     }
 )
 """Kernels whose results are elements of their operands, moved or selected by a monotonic rule."""
-FUSED = frozenset({*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *POSITIONS, *NORMALIZATIONS, *MOVEMENTS})
+FUSED = frozenset({*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *POSITIONS, *NORMALIZATIONS, *RESIZES, *MOVEMENTS})
 """Kernels that fusion patterns produce."""
 WRITTEN = frozenset(
     {

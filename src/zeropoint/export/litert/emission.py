@@ -79,6 +79,11 @@ class LitertEmission:
         self.tensors[value, kind] = self.operand(other, kind)
         self.made[value] = kind
 
+    def alias(self, value: SSAValue, kind: Attribute, tensor: int) -> None:
+        """Let a tensor stand for a value that is computed in a type."""
+        self.tensors[value, kind] = tensor
+        self.made[value] = kind
+
     def array(self, value: SSAValue) -> Array | None:
         """The array of a constant or of a broadcast constant; None for a computed value."""
         return broadcast_array(value, self.weights)
@@ -127,7 +132,9 @@ class LitertEmission:
         self.operator("RESHAPE", [source, self.integers(shape)], [result], options)
 
     def reshaped(self, source: int, shape: Sequence[int], kind: Attribute) -> int:
-        """The same elements in another shape."""
+        """The same elements in another shape; the tensor itself if that is its shape."""
+        if tuple(self.builder.tensors[source].shape) == tuple(shape):
+            return source
         made = self.temporary(self.builder.tensors[source].name.decode(), shape, kind)
         self.reshape(source, made)
         return made

@@ -12,11 +12,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert import indexing
+from zeropoint.export.litert.broadcasts import broadcast
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.contractions import activation
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import pad
 from zeropoint.export.litert.pools import pool
+from zeropoint.export.litert.resizes import linear_resize
 from zeropoint.export.litert.sums import sum_
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
@@ -240,14 +242,6 @@ def slice_(kernel: ExportKernel, emit: LitertEmission) -> None:
     emit.operator("STRIDED_SLICE", inputs, [_result(kernel, emit)], ("StridedSliceOptions", {}), 4)
 
 
-def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """RESHAPE to the rank of the result, BROADCAST_TO."""
-    op = kernel.first(BroadcastInDimOp)
-    source = emit.reshaped(_source(kernel, emit), op.aligned_shape, kernel.specs[0])
-    inputs = [source, emit.integers(kernel.output_shape)]
-    emit.operator("BROADCAST_TO", inputs, [_result(kernel, emit)], ("BroadcastToOptions", {}), 2)
-
-
 def gather(kernel: ExportKernel, emit: LitertEmission) -> None:
     """GATHER. The indices are not quantized."""
     op = kernel.first(GatherOp)
@@ -290,6 +284,7 @@ KERNELS: Mapping[str, LitertConverter] = {
     "gelu": gelu,
     "hard_swish": function("HARD_SWISH", ("HardSwishOptions", {})),
     "leaky_relu": leaky_relu,
+    "linear_resize": linear_resize,
     "log": function("LOG", None, 2),
     "log_softmax": softmax("LOG_SOFTMAX", ("LogSoftmaxOptions", {})),
     "logistic": function("LOGISTIC", None, 2),

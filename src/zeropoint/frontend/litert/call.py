@@ -174,6 +174,10 @@ class Call:
             raise NodeError(f"found fused activation function {number}, expected NONE, RELU, RELU_N1_TO_1 or RELU6")
         return self.clipped(value, *ACTIVATIONS[number])
 
+    def bounded_elements(self, value: SSAValue) -> SSAValue:
+        """Like `bounded`, where operands and result have one type: the clamp is a kernel of its own."""
+        return self.bounded(self.like_result(value)) if self.option("fusedActivationFunction") else value
+
     def clipped(self, value: SSAValue, low: float, high: float) -> SSAValue:
         """The value clamped to bounds."""
         if high == np.inf and low == 0:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError
@@ -24,6 +24,8 @@ from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, inside, read_model
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.tensors import element_of_dtype
+from zeropoint.ir.annotations import FILE_HAS_FLOATS
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.program import Program, name_attributes
@@ -36,6 +38,7 @@ from zeropoint.limits import LimitExceeded
 from zeropoint.progress import phase, shown
 
 CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+CASTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
 
 def load_litert(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
@@ -85,6 +88,7 @@ class _Importer:
         self._build = Builder(self._block, self._weights, {})
         self._values = CallValues(model, self._build)
         self._problems: list[str] = []
+        self._has_casts = any(operator.name in CASTS for operator in model.operators)
         self._quantized_apart: dict[int, tuple[SSAValue, Sequence[int]]] = {}
         """Float inputs that are quantized to several types, with the order of the tensor's dimensions."""
 
@@ -173,8 +177,11 @@ class _Importer:
             if not operator.outputs:
                 raise NodeError("found no outputs, expected at least one")
             self._build.location = name_location(self._model.tensors[operator.outputs[0]].name)
+            last = self._block.last_op
             with inside(f"options of operator {where}"):
                 found = self._converted(operator, converter)
+            if self._has_casts and self._reads_floats(operator):
+                self._mark_floats(last)
             results = found if isinstance(found, tuple) else (found,)
             if len(results) != len(operator.outputs):
                 raise NodeError(f"found {len(operator.outputs)} outputs, expected {len(results)}")
@@ -191,11 +198,28 @@ class _Importer:
             error.add_note(f"operator {where}")
             raise
 
+    def _reads_floats(self, operator: Operator) -> bool:
+        """Whether LiteRT computes an operator in floats: it reads or returns some, and is no cast."""
+        tensors = [self._model.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
+        computed = (tensor for tensor in tensors if tensor.data is None)
+        return operator.name not in CASTS and any(tensor.dtype.kind == "f" for tensor in computed)
+
+    def _mark_floats(self, last: Operation | None) -> None:
+        """Mark the ops after `last`. Between two casts, they look like those of an operator on integers."""
+        op = self._block.first_op if last is None else last.next_op
+        while op is not None:
+            if not all(map(is_constant, op.results)):
+                op.attributes[FILE_HAS_FLOATS] = UnitAttr()
+            op = op.next_op
+
     def _is_padding(self, operator: Operator) -> bool:
         """Whether an operator only pads images of convolutions with zeros, so that they can absorb the padding."""
         if operator.name != "PAD":
             return False
         (padded,) = operator.outputs
+        pairs = self._model.tensors[operator.inputs[1]].data
+        if pairs is None or pairs.shape != (4, 2) or pairs[[0, 3]].any():
+            return False
         kinds = [self._model.tensors[index].quantized for index in (operator.inputs[0], padded)]
         readers = [other.name for other in self._model.operators if padded in other.inputs]
         kept = padded not in {index for _, index in self._model.outputs}

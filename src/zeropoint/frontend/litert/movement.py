@@ -68,7 +68,7 @@ def concatenation(call: Call) -> SSAValue:
     """CONCATENATION."""
     values = call.operands()
     axis = axis_of(int(call.option("axis")), len(shape_of(values[0])))
-    return call.bounded(call.build.insert(ConcatenateOp(values, axis)))
+    return call.bounded_elements(call.build.insert(ConcatenateOp(values, axis)))
 
 
 def pack(call: Call) -> SSAValue:

@@ -111,7 +111,7 @@ def _reduced(
 def max_pool(call: Call) -> SSAValue:
     """MAX_POOL_2D."""
     value, window = _pool(call)
-    return call.bounded(_reduced(call, value, window, -np.inf, MaximumOp))
+    return call.bounded_elements(_reduced(call, value, window, -np.inf, MaximumOp))
 
 
 def average_pool(call: Call) -> SSAValue:
@@ -122,4 +122,4 @@ def average_pool(call: Call) -> SSAValue:
         divisor = call.build.splat(float(counts.flat[0]), total)
     else:
         divisor = call.build.constant(np.broadcast_to(counts[None, :, :, None].astype(np.float32), shape_of(total)))
-    return call.bounded(call.build.insert(DivideOp(total, divisor)))
+    return call.bounded_elements(call.build.insert(DivideOp(total, divisor)))

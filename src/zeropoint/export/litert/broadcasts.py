@@ -1,0 +1,57 @@
+"""Values that are repeated along dimensions: BROADCAST_TO, or nothing where the operators that read them repeat."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.core import Use
+
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.litert.emission import LitertEmission
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp
+from zeropoint.ir.tensors import shape_of
+
+REPEATING = frozenset({"add", "maximum", "minimum", "multiply", "subtract"})
+"""The kernels whose operators repeat a smaller operand."""
+MOST_DIMENSIONS = 4
+"""The rank up to which all of these operators do so."""
+
+
+def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
+    """RESHAPE to the rank of the result, and BROADCAST_TO unless every reader repeats its operand."""
+    op, (result,) = kernel.first(BroadcastInDimOp), kernel.region.outputs
+    source = emit.operand(kernel.region.inputs[0], kernel.specs[0])
+    source = emit.reshaped(source, op.aligned_shape, kernel.specs[0])
+    if kernel.specs[0] == kernel.output_spec and all(_is_repeated(use) for use in result.uses):
+        emit.alias(result, kernel.output_spec, source)
+        return
+    inputs = [source, emit.integers(kernel.output_shape)]
+    made = emit.declare(result, kernel.output_spec)
+    emit.operator("BROADCAST_TO", inputs, [made], ("BroadcastToOptions", {}), 2)
+
+
+def _is_repeated(use: Use) -> bool:
+    """Whether a reader repeats this operand: its other one has the shape of the result, or a dimension was lost."""
+    reader = use.operation
+    if not isinstance(reader, QuantizeRegionOp) or not reader.is_quantized:
+        return False
+    if reader.logical_kernel.data not in REPEATING or len(shape_of(reader.outputs[0])) > MOST_DIMENSIONS:
+        return False
+    (value, *others) = (reader.inputs[use.index], *(v for i, v in enumerate(reader.inputs) if i != use.index))
+    reads_it = reader.input_specs.data[use.index] == _made_as(value)
+    return reads_it and any(
+        other is not value and shape_of(other) == shape_of(reader.outputs[0]) and not _is_broadcast(other)
+        for other in others
+    )
+
+
+def _made_as(value: SSAValue) -> object:
+    owner = value.owner
+    return owner.output_specs.data[0] if isinstance(owner, QuantizeRegionOp) else None
+
+
+def _is_broadcast(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(owner, QuantizeRegionOp):
+        return owner.logical_kernel.data == "broadcast"
+    return isinstance(owner, Operation) and isinstance(owner, BroadcastInDimOp)

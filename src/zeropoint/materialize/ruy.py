@@ -1,0 +1,72 @@
+"""Convolutions with 4-bit weights. XNNPACK does not execute them; LiteRT's own kernel multiplies with its library ruy.
+
+Sums are multiplied by LiteRT's 31-bit multiplier, then divided by its power of two. Both are rounded, a middle of two
+integers up. LiteRT's reference kernels round it away from zero.
+
+Source: ruy's kernels for x64, measured; `sqrdmulh` and `srshl` of those for ARM compute the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.materialize.contraction import contraction
+from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.materialize.storage import expressed
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.multiplier import quantize_multiplier
+from zeropoint.numerics.requantize import RequantizeBehaviour
+from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
+
+NIBBLE = 7
+"""The greatest 4-bit weight."""
+BITS = 31
+"""The fractional bits of LiteRT's multiplier."""
+
+
+def convolution(kernel: MaterializedKernel) -> SSAValue:
+    """A convolution: XNNPACK's, or LiteRT's own if the weights have 4 bits."""
+    op = next((op for op in kernel.body if isinstance(op, ConvolutionOp)), None)
+    narrow = op is not None and kernel.type_of(op.rhs).storage.maximum <= NIBBLE
+    return contraction(kernel, _narrowed) if narrow else contraction(kernel)
+
+
+def _narrowed(kernel: MaterializedKernel, total: SSAValue) -> SSAValue:
+    given, wanted = element_of(total), kernel.output_type
+    assert isinstance(given, UniformQuantizedType)
+    mantissas, exponents = quantize_multiplier(given.scales / wanted.scales)
+    stored = kernel.insert(StorageCastOp(total, with_element(total, i32)), kernel.region).result
+    product = RequantizeOp(
+        stored,
+        _numbers(kernel, mantissas),
+        _numbers(kernel, BITS - np.maximum(exponents, 0)),
+        with_element(stored, i32),
+        behaviour=RequantizeBehaviour.FIXED32.value,
+        zero_point=0,
+        storage_min=INT32_MIN,
+        storage_max=INT32_MAX,
+        axis=given.axis,
+    )
+    shifts = np.maximum(-exponents, 0)
+    rounded = RequantizeOp(
+        kernel.insert(product, kernel.region).result,
+        _numbers(kernel, np.ones_like(shifts)),
+        _numbers(kernel, shifts),
+        with_element(stored, i8),
+        behaviour=RequantizeBehaviour.FIXED32.value,
+        zero_point=wanted.zero_point,
+        storage_min=wanted.storage.minimum,
+        storage_max=wanted.storage.maximum,
+        axis=given.axis,
+    )
+    return expressed(kernel, kernel.insert(rounded, kernel.region).result)
+
+
+def _numbers(kernel: MaterializedKernel, numbers: IntArray) -> SSAValue:
+    return kernel.constant(np.atleast_1d(numbers).astype(np.int32))

@@ -1,0 +1,51 @@
+"""Operands that a sum or product repeats: LiteRT's operators do so themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from zeropoint.export import ExportOptions, export_program
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.frontend.litert.reader import read_model
+from zeropoint.frontend.onnx import load_onnx_model
+from zeropoint.interp import Interpreter
+from zeropoint.pipeline import Options, quantize
+
+
+@pytest.mark.parametrize("op", ["Mul", "Add", "Sub"])
+@pytest.mark.parametrize(("target", "profile"), [("litert", None), ("litert", "xnnpack"), ("litert-16x8", None)])
+def test_a_product_with_the_mean_of_each_channel_needs_no_broadcast(
+    target: str, profile: str | None, op: str, tmp_path: Path
+) -> None:
+    """The file had a RESHAPE and a BROADCAST_TO before it."""
+    proto = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[2,4,6,6] x) => (float[2,4,6,6] y) {
+        p = MaxPool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(x)
+        m = GlobalAveragePool(p)  s = Sigmoid(m)  y = OP(p, s) }""".replace("OP", op)
+    )
+    samples = [{"x": np.random.default_rng(i).normal(0, 1, (2, 4, 6, 6)).astype(np.float32)} for i in range(2)]
+    result = quantize(load_onnx_model(proto, {}), samples, Options(target=target, profile=profile, effort="none"))
+    export_program(result.propagated, tmp_path / "m.tflite", ExportOptions())
+    found = Counter(operator.name for operator in read_model((tmp_path / "m.tflite").read_bytes()).operators)
+    assert not found.keys() & {"BROADCAST_TO", "TRANSPOSE"}
+    file = LiteRTFile(tmp_path / "m.tflite", reference=profile is None)
+    for sample in samples:
+        np.testing.assert_array_equal(Interpreter(result.quantized)(sample)["y"], file(sample)["y"])
+
+
+def test_two_operands_that_both_repeat_keep_the_shape_of_their_product(tmp_path: Path) -> None:
+    proto = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,5,6] x) => (float[1,4,5,6] y)
+        <int64[1] rows = {2}, int64[1] columns = {3}, int64[4] whole = {1, 4, 5, 6}> {
+        a = ReduceMax<axes = [2]>(x)  b = ReduceMax<axes = [3]>(x)  c = Expand(a, whole)  d = Expand(b, whole)
+        y = Mul(c, d) }""")
+    samples = [{"x": np.random.default_rng(i).normal(0, 1, (1, 4, 5, 6)).astype(np.float32)} for i in range(2)]
+    result = quantize(load_onnx_model(proto, {}), samples, Options(target="litert", effort="none"))
+    export_program(result.propagated, tmp_path / "m.tflite", ExportOptions())
+    file = LiteRTFile(tmp_path / "m.tflite", reference=True)
+    for sample in samples:
+        np.testing.assert_array_equal(Interpreter(result.quantized)(sample)["y"], file(sample)["y"])

@@ -1,0 +1,156 @@
+"""Operators of a file beside others: what LiteRT computes in floats stays float, what it rounds is rounded there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zeropoint.export.litert.builder import ModelBuilder
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.frontend import load_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.quant import Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
+from zeropoint.litert_schema import schema
+from zeropoint.pipeline import Options, quantize
+
+
+def kind(scale: float, zero_point: int = 0, dtype: str = "i8") -> UniformQuantizedType:
+    return UniformQuantizedType.per_layer(Storage.of(dtype), float(np.float32(scale)), zero_point)
+
+
+class File:
+    """A file with one input `x`, to which operators are added one after the other."""
+
+    def __init__(self, shape: Sequence[int], given: UniformQuantizedType | None, dtype: str = "int8"):
+        self.build, self.dtype, self.given = ModelBuilder(), dtype, given
+        self.first = self.last = self.build.tensor("x", shape, dtype, given)
+
+    def then(
+        self,
+        op: str,
+        shape: Sequence[int],
+        made: UniformQuantizedType | None,
+        options: tuple[str, dict[str, Any]] | None = None,
+        constants: Sequence[int] = (),
+        version: int = 1,
+    ) -> None:
+        dtype = self.dtype if made is not None else "float32"
+        result = self.build.tensor(op.lower(), shape, dtype, made)
+        self.build.operator(op, [self.last, *constants], [result], options, version)
+        self.last = result
+
+    def content(self) -> bytes:
+        return self.build.finish({"x": self.first}, {"y": self.last}, "", {})
+
+
+def check(
+    file: File, stored: np.ndarray, tmp_path: Path, *, profile: str | None = None, has_floats: bool = False
+) -> None:
+    """The file, imported without data, gives LiteRT's integers, by kernels of integers unless it has floats."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(file.content())
+    target = "litert" if file.dtype == "int8" else "litert-16x8"
+    result = quantize(load_model(path), None, Options(target=target, profile=profile))
+    assert all(region.is_quantized for region in regions_of(result.propagated)) is not has_floats
+    assert file.given is not None
+    real = ((stored.astype(np.float64) - file.given.zero_point) * file.given.scale).astype(np.float32)
+    theirs = LiteRTFile(path, reference=profile is None)({"x": real})["y"]
+    for program in (result.quantized, result.integer):
+        np.testing.assert_array_equal(Interpreter(program)({"x": real})["y"], theirs)
+
+
+def integers(shape: Sequence[int], dtype: str = "int8") -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(0).integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_an_operator_of_floats_between_two_casts_is_computed_in_floats(profile: str | None, tmp_path: Path) -> None:
+    """Between two casts, it looks like an operator on integers, whose kernel rounds otherwise."""
+    file = File((1, 300), kind(0.031, 3))
+    file.then("DEQUANTIZE", (1, 300), None)
+    file.then("LEAKY_RELU", (1, 300), None, ("LeakyReluOptions", {"alpha": 0.013}))
+    file.then("QUANTIZE", (1, 300), kind(0.0171, -119))
+    check(file, integers((1, 300)), tmp_path, profile=profile, has_floats=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_a_pool_with_a_fused_clamp_is_a_pool_of_integers(dtype: str, tmp_path: Path) -> None:
+    """The mean had no type before the clamp, so that both became floats, with other roundings."""
+    given = kind(0.031, 3) if dtype == "int8" else kind(0.0003, 0, "i16")
+    file = File((1, 6, 6, 8), given, dtype)
+    window = {
+        "padding": 1,
+        "strideW": 1,
+        "strideH": 1,
+        "filterWidth": 3,
+        "filterHeight": 3,
+        "fusedActivationFunction": 1,
+    }
+    file.then("AVERAGE_POOL_2D", (1, 4, 4, 8), given, ("Pool2DOptions", {**window, "fusedActivationFunction": 1}))
+    check(file, integers((1, 6, 6, 8), dtype), tmp_path)
+
+
+def test_padding_of_channels_before_a_convolution_is_a_kernel_of_integers(tmp_path: Path) -> None:
+    """It had no type, because a convolution may absorb padding, but not that of channels."""
+    random = np.random.default_rng(1)
+    given = kind(0.031, 3)
+    file = File((1, 6, 6, 2), given)
+    pairs = file.build.constant("pairs", np.array([[0, 0], [1, 1], [1, 1], [0, 2]], np.int32))
+    file.then("PAD", (1, 8, 8, 4), given, ("PadOptions", {}), [pairs])
+    weights = random.integers(-127, 128, (3, 3, 3, 4)).astype(np.int8)
+    scales = np.float32([0.01, 0.013, 0.0171])
+    wide = UniformQuantizedType.per_channel(Storage.of("i8", -127, 127), 0, scales.astype(float), np.zeros(3, np.int64))
+    constants = [file.build.constant("w", weights, wide)]
+    biases = UniformQuantizedType.per_channel(
+        Storage.of("i32"), 0, (scales * np.float32(given.scale)).astype(float), np.zeros(3, np.int64)
+    )
+    constants.append(file.build.constant("bias", np.array([5, -9, 100], np.int32), biases))
+    window = {"padding": 1, "strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1}
+    file.then("CONV_2D", (1, 6, 6, 3), kind(0.113, 7), ("Conv2DOptions", window), constants, 3)
+    check(file, integers((1, 6, 6, 2)), tmp_path)
+
+
+def test_a_clamp_that_changes_a_16_bit_scale_divides_the_scales_in_f32(tmp_path: Path) -> None:
+    """The ratio in f64 gave another integer for a few values near the middle of two."""
+    file = File((65536,), kind(0.00024553033290430903, 0, "i16"), "int16")
+    file.then("RELU", (65536,), kind(0.00023538130335509777, 0, "i16"))
+    check(file, np.arange(-32768, 32768).astype(np.int16), tmp_path)
+
+
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+@pytest.mark.parametrize("fields", [{"halfPixelCenters": True}, {"alignCorners": True}, {}])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_a_linear_resize_weighs_stored_integers(
+    dtype: str, fields: dict[str, Any], profile: str | None, tmp_path: Path
+) -> None:
+    """It was computed in floats, whose products with other weights round otherwise."""
+    given = kind(0.031, 3) if dtype == "int8" else kind(0.0003, 0, "i16")
+    file = File((2, 5, 7, 3), given, dtype)
+    size = file.build.constant("size", np.array([8, 15], np.int32))
+    file.then("RESIZE_BILINEAR", (2, 8, 15, 3), given, ("ResizeBilinearOptions", fields), [size], 3)
+    check(file, integers((2, 5, 7, 3), dtype), tmp_path, profile=profile)
+
+
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_a_convolution_with_4_bit_weights_is_litert_s_own_in_both_modes(profile: str | None, tmp_path: Path) -> None:
+    """XNNPACK does not execute it. With its arithmetic, up to 7 % of the results differed by a step."""
+    random = np.random.default_rng(2)
+    given, scales = kind(0.031, 3), np.float32([0.1, 0.13, 0.171, 0.9])
+    file = File((1, 40, 40, 8), given)
+    weights = random.integers(-7, 8, (4, 1, 1, 8)).astype(np.int8)
+    nibbles = (weights & 15).reshape(-1, 2)
+    zeros = np.zeros(4, np.int64)
+    narrow = UniformQuantizedType.per_channel(Storage.of("i8", -8, 7), 0, scales.astype(float), zeros)
+    packed = file.build.constant("w", nibbles[:, 0] | nibbles[:, 1] << 4, narrow)
+    file.build.tensors[packed].shape, file.build.tensors[packed].type = weights.shape, schema().TensorType.INT4
+    sums = UniformQuantizedType.per_channel(Storage.of("i32"), 0, (scales * np.float32(0.031)).astype(float), zeros)
+    bias = file.build.constant("bias", np.array([5, -9, 100, 0], np.int32), sums)
+    window = {"padding": 1, "strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1}
+    file.then("CONV_2D", (1, 40, 40, 4), kind(0.0213, 7), ("Conv2DOptions", window), [packed, bias], 7)
+    check(file, integers((1, 40, 40, 8)), tmp_path, profile=profile)
