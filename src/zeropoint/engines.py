@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -13,10 +13,11 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.interp import BinCounter, Engine, LockStepped, ReferenceEngine, Runnable
+from zeropoint.interp import BinCounter, Engine, LockStepped, ReferenceEngine, RepeatedKernels, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.arguments import in_order
 from zeropoint.ir.inlining import inline_region
+from zeropoint.ir.kernel_path import KernelPath
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp, WhileOp
@@ -145,6 +146,16 @@ class ObservedProgram:
         can = fits and there and native.graph.contractions and native.graph.trips is None and not native.guarded
         return LockStep(native, samples) if can else None
 
+    def repeated(self, paths: Collection[KernelPath], count: int) -> Sequence[RepeatedKernels]:
+        """`count` independent ways to run these kernels again; none if some kernel cannot run alone."""
+        from zeropoint.codegen.runtime.reruns import Reruns, steps_of_paths
+
+        native = self._native
+        if native.guarded or native.graph.trips is not None or len(native.graph.observed) != len(self._keys):
+            return []
+        steps = steps_of_paths(native.graph, self._keys, paths)
+        return [] if steps is None else [Reruns(native, self._keys, steps) for _ in range(count)]
+
 
 def _compiled(program: Program, threads: int, progress: Progress, *, optimized: bool) -> Runnable | None:
     """The program as native code; None if an op has no native form."""
@@ -188,6 +199,10 @@ class Warming:
     def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
         """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
         return self.runnable.lock_step(samples, memory) if isinstance(self.runnable, ObservedProgram) else None
+
+    def repeated(self, paths: Collection[KernelPath], count: int) -> Sequence[RepeatedKernels]:
+        """`count` independent ways to run these kernels again; none if some kernel cannot run alone."""
+        return self.runnable.repeated(paths, count) if isinstance(self.runnable, ObservedProgram) else []
 
     def _count(self) -> None:
         with self._lock:

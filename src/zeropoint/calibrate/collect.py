@@ -32,7 +32,7 @@ from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import Spread, Work
 from zeropoint.calibrate.workers import Recorder, observe
 from zeropoint.errors import Error
-from zeropoint.interp import Engine, ReferenceEngine
+from zeropoint.interp import Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import EXTREMES, QUANTILES
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
@@ -99,8 +99,11 @@ def collect(
     kept = Kept()
     judges = any(isinstance(state, OutputObserver) for state in states.values())
     see = kept.see if judges else None
+    run: Runnable | None = None
     if work is None:
-        count = _observe(program, samples, states, engine or ReferenceEngine(), progress or silent, see, recorder)
+        run = (engine or ReferenceEngine()).prepare(program)
+        count_by(engine or ReferenceEngine(), states.values())
+        count = _observe(run, samples, states, progress or silent, see, recorder)
     else:
         if not isinstance(observer, str):
             raise ValueError("found an observer factory together with work, expected the name of an observer")
@@ -115,7 +118,7 @@ def collect(
     observations = {
         key: _observation(requests[key], state, count, program) for key, state in shown(list(states.items()), "ranges")
     }
-    chosen = _judged(program, states, kept, engine or ReferenceEngine(), shown)
+    chosen = _judged(program, states, kept, engine or ReferenceEngine(), shown, run)
     for key, (minimum, maximum) in chosen.items():
         observations[key] = replace(observations[key], minimum=minimum, maximum=maximum)
     spread_out = {key: found for key, state in states.items() if (found := Distribution.of(state)) is not None}
@@ -123,17 +126,15 @@ def collect(
 
 
 def _observe(
-    program: Program,
+    run: Runnable,
     samples: Iterable[Mapping[str, Array]],
     states: Mapping[str, Observer],
-    engine: Engine,
     progress: Progress,
     see: Callable[[Mapping[str, Array]], object] | None,
     recorder: Recorder | None,
 ) -> int:
     """Run the samples one by one in this process. Returns their number."""
-    run, count = engine.prepare(program), 0
-    count_by(engine, states.values())
+    count = 0
     for sample in progress(samples, "calibrate"):
         observe(run, states, [sample], recorder)
         count += 1
@@ -143,7 +144,12 @@ def _observe(
 
 
 def _judged(
-    program: Program, states: Mapping[str, Observer], kept: Kept, engine: Engine, progress: Progress
+    program: Program,
+    states: Mapping[str, Observer],
+    kept: Kept,
+    engine: Engine,
+    progress: Progress,
+    run: Runnable | None,
 ) -> dict[str, tuple[float, float]]:
     """The chosen ranges of the values whose candidates are judged by the noise at their readers."""
     judged = {key: state for key, state in states.items() if isinstance(state, OutputObserver) and state.count}
@@ -151,7 +157,7 @@ def _judged(
     ranges = {key: candidates for key, candidates in tried if len(candidates) > 1}
     if not ranges:
         return {}
-    noise = output_noise(program, ranges, kept.judged, engine, progress)
+    noise = output_noise(program, ranges, kept.judged, engine, progress, run)
     return {key: judged[key].choice(tried, noise[key]) for key, tried in ranges.items()}
 
 

@@ -7,6 +7,8 @@ from zeropoint.interp.engine import (
     Engine,
     LockStepped,
     ReferenceEngine,
+    Repeatable,
+    RepeatedKernels,
     Runnable,
 )
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, TripsExceeded, UnsupportedError
@@ -38,6 +40,8 @@ __all__ = [
     "Observe",
     "Outcome",
     "ReferenceEngine",
+    "Repeatable",
+    "RepeatedKernels",
     "Runnable",
     "Trace",
     "TripsExceeded",
