@@ -36,6 +36,8 @@ SHARED = 200_000_000
 processor time for handing work from thread to thread as they gain."""
 POLLS = 2000
 """How often a thread polls for the next run before it parks. What is done between runs takes longer than waking it."""
+AHEAD = 2
+"""Concurrent calls of a program on several threads: the next run begins while the values of one are observed."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """The numbers of warm-up runs and of measured runs for the latency of a program."""
 
@@ -104,10 +106,12 @@ class ObservedProgram:
         changed, self._keys = observed(program)
         self._outputs = [port.name for port in program.outputs]
         hidden = changed.outputs[len(self._outputs) :]
+        self.callers = AHEAD if threads > 1 else 1
         observed_there = sum(port.type.element_type in STAYING for port in hidden)
         self._native = NativeProgram(
             changed,
             threads=threads,
+            callers=self.callers,
             optimized=optimized,
             progress=progress,
             observed=observed_there,
@@ -195,6 +199,11 @@ class Warming:
             self._count()
         assert self.runnable is not None
         return self.runnable(inputs, observe=observe)
+
+    @property
+    def callers(self) -> int:
+        """The number of calls that run at the same time."""
+        return self.runnable.callers if isinstance(self.runnable, ObservedProgram) else 1
 
     def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
         """The program in lock step over samples; None if it has no such form, or not in so many bytes."""

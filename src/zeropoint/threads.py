@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from typing import TypeVar
 
 from zeropoint.workers import processors
@@ -21,5 +22,11 @@ def in_threads(run: Callable[[T], R], items: Iterable[T]) -> list[R]:
     threads = min(processors(), len(tasks))
     if threads < 2:
         return [run(task) for task in tasks]
+    # Each in a copy of the context, which has limits and NumPy's handling of errors.
+    contexts = [copy_context() for _ in tasks]
+
+    def within(context: Context, task: T) -> R:
+        return context.run(run, task)
+
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(run, tasks))
+        return list(pool.map(within, contexts, tasks))

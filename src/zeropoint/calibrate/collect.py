@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import length_hint
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
+from zeropoint.calibrate.ahead import observed
 from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.distribution import Distribution
@@ -30,9 +32,9 @@ from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import Spread, Work
-from zeropoint.calibrate.workers import Recorder, observe
+from zeropoint.calibrate.workers import Recorder
 from zeropoint.errors import Error
-from zeropoint.interp import Engine, ReferenceEngine, Runnable
+from zeropoint.interp import Concurrent, Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import EXTREMES, QUANTILES
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
@@ -133,10 +135,11 @@ def _observe(
     see: Callable[[Mapping[str, Array]], object] | None,
     recorder: Recorder | None,
 ) -> int:
-    """Run the samples one by one in this process. Returns their number."""
+    """Run the samples in this process, in order. Returns their number."""
+    # A stream of unknown length may use the arrays of a sample again for the next one.
+    callers = run.callers if isinstance(run, Concurrent) and length_hint(samples) else 1
     count = 0
-    for sample in progress(samples, "calibrate"):
-        observe(run, states, [sample], recorder)
+    for sample in observed(run, states, progress(samples, "calibrate"), recorder, callers):
         count += 1
         if see is not None:
             see(sample)

@@ -3,6 +3,7 @@
 from zeropoint.interp.engine import (
     Adjustable,
     BinCounter,
+    Concurrent,
     CountingEngine,
     Engine,
     LockStepped,
@@ -30,6 +31,7 @@ __all__ = [
     "Adjustable",
     "BinCounter",
     "CheckFailed",
+    "Concurrent",
     "CountingEngine",
     "Engine",
     "ExecutionError",

@@ -54,6 +54,16 @@ class Adjustable(Runnable, Protocol):
         ...
 
 
+@runtime_checkable
+class Concurrent(Runnable, Protocol):
+    """A prepared program that several threads may call."""
+
+    @property
+    def callers(self) -> int:
+        """The number of calls that run at the same time."""
+        ...
+
+
 class RepeatedKernels(Protocol):
     """Runs a program on one sample at a time, and then kernels of it again. One thread at a time may use it."""
 
