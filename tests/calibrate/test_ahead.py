@@ -58,8 +58,10 @@ def test_the_next_run_begins_before_the_values_of_one_are_observed_and_these_sta
 
 
 def test_the_error_of_the_first_sample_that_fails_is_raised() -> None:
+    run = Meeting(frozenset({3, 4}))
+    run.begun[5].set()  # it is never asked for
     with pytest.raises(ValueError, match="sample 3"):
-        list(observed(Meeting(frozenset({3, 4})), {"x": MinMaxObserver()}, SAMPLES, None, 2))
+        list(observed(run, {"x": MinMaxObserver()}, SAMPLES, None, 2))
 
 
 @pytest.mark.parametrize(("fails", "message"), [((), "no more"), ((1,), "sample 1")])

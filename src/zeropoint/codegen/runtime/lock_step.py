@@ -46,6 +46,8 @@ class LockStep:
         self._known = {step.kernel for step in self._graph.steps}
         self._changed: dict[int, Array] = {}
         """The parameters of contractions with another bias, by their number."""
+        self._parameters = [0] * len(self._contractions)
+        """Their addresses; 0 for contractions with their own bias."""
         self._code: list[Loaded] = []
         self._samples = samples
         self._given = [self._arguments(sample) for sample in samples]
@@ -77,6 +79,7 @@ class LockStep:
         names = kernels_of(graph).names
         code = self._compiled(graph)
         self._changed[number] = graph.weights.array
+        self._parameters[number] = graph.weights.array.ctypes.data
         place = INPUTS, self._count + number
         for step, name, made in zip(contraction.steps, names, graph.steps, strict=True):
             self._table.replace(step, code.address(name), made, place)
@@ -134,9 +137,7 @@ class LockStep:
     def _run(self, workers: Workers, arena: Array, values: list[Array], results: list[Array]) -> None:
         """Run the selected steps on one sample."""
         workers.use(arena.ctypes.data, self._weights.ctypes.data)
-        places = [self._changed.get(number) for number in range(len(self._contractions))]
-        inputs = [array.ctypes.data for array in values]
-        inputs += [0 if array is None else array.ctypes.data for array in places]
+        inputs = [*(array.ctypes.data for array in values), *self._parameters]
         workers.run(inputs, [array.ctypes.data for array in results], held=(values, results, arena))
 
     def _stored(self, view: View, arena: Array) -> Array:
