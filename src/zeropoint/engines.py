@@ -38,6 +38,8 @@ POLLS = 2000
 """How often a thread polls for the next run before it parks. What is done between runs takes longer than waking it."""
 AHEAD = 2
 """Concurrent calls of a program on several threads: the next run begins while the values of one are observed."""
+AHEAD_BYTES = 128 << 20
+"""The maximum memory of a run for that, because each call has its own."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """The numbers of warm-up runs and of measured runs for the latency of a program."""
 
@@ -106,18 +108,18 @@ class ObservedProgram:
         changed, self._keys = observed(program)
         self._outputs = [port.name for port in program.outputs]
         hidden = changed.outputs[len(self._outputs) :]
-        self.callers = AHEAD if threads > 1 else 1
         observed_there = sum(port.type.element_type in STAYING for port in hidden)
         self._native = NativeProgram(
             changed,
             threads=threads,
-            callers=self.callers,
+            callers=AHEAD if threads > 1 else 1,
             optimized=optimized,
             progress=progress,
             observed=observed_there,
             spins=POLLS,
             adjustable=True,
         )
+        self.callers = AHEAD if threads > 1 and self._native.arena.size <= AHEAD_BYTES else 1
 
     @property
     def operations(self) -> int:
@@ -150,15 +152,16 @@ class ObservedProgram:
         can = fits and there and native.graph.contractions and native.graph.trips is None and not native.guarded
         return LockStep(native, samples) if can else None
 
-    def repeated(self, paths: Collection[KernelPath], count: int) -> Sequence[RepeatedKernels]:
-        """`count` independent ways to run these kernels again; none if some kernel cannot run alone."""
+    def repeated(self, paths: Collection[KernelPath], count: int, memory: int) -> Sequence[RepeatedKernels]:
+        """At most `count` ways to run these kernels again, in so many bytes; none if some cannot run alone."""
         from zeropoint.codegen.runtime.reruns import Reruns, steps_of_paths
 
         native = self._native
         if native.guarded or native.graph.trips is not None or len(native.graph.observed) != len(self._keys):
             return []
         steps = steps_of_paths(native.graph, self._keys, paths)
-        return [] if steps is None else [Reruns(native, self._keys, steps) for _ in range(count)]
+        fitting = memory // max(1, Reruns.bytes_of(native))
+        return [] if steps is None else [Reruns(native, self._keys, steps) for _ in range(min(count, fitting))]
 
 
 def _compiled(program: Program, threads: int, progress: Progress, *, optimized: bool) -> Runnable | None:
@@ -209,9 +212,9 @@ class Warming:
         """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
         return self.runnable.lock_step(samples, memory) if isinstance(self.runnable, ObservedProgram) else None
 
-    def repeated(self, paths: Collection[KernelPath], count: int) -> Sequence[RepeatedKernels]:
-        """`count` independent ways to run these kernels again; none if some kernel cannot run alone."""
-        return self.runnable.repeated(paths, count) if isinstance(self.runnable, ObservedProgram) else []
+    def repeated(self, paths: Collection[KernelPath], count: int, memory: int) -> Sequence[RepeatedKernels]:
+        """At most `count` ways to run these kernels again, in so many bytes; none if some cannot run alone."""
+        return self.runnable.repeated(paths, count, memory) if isinstance(self.runnable, ObservedProgram) else []
 
     def _count(self) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ from zeropoint.calibrate.range_noise import RangeNoise
 from zeropoint.comparison import compare
 from zeropoint.engines import QuickestEngine
 from zeropoint.fuse import fuse
-from zeropoint.interp import ReferenceEngine, Runnable
+from zeropoint.interp import ReferenceEngine, Repeatable, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, TanhOp, TransposeOp
@@ -106,6 +106,8 @@ def test_kernels_of_a_prepared_program_that_run_again_give_the_same_noise(moved:
     given = [{"x0": np.random.default_rng(n).normal(0, 1, (1, CHANNELS, 6, 6)).astype(np.float32)} for n in range(3)]
     run = QuickestEngine(10**9).prepare(asked)
     found = output_noise(asked, ranges, given, NoEngine(), run=run)
+    assert isinstance(run, Repeatable)
+    assert not run.repeated([], 1, 0)
     walked = output_noise(asked, ranges, given, ReferenceEngine())
     for key, noise in walked.items():
         assert noise.size == found[key].size

@@ -175,7 +175,7 @@ def output_noise(
     program, keys = _without_statistics(program)
     # All samples go through an op before the next op runs, so the values of all samples are in memory at once.
     samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
-    repeated = repeated_noise(program, keys, ranges, samples, run, progress)
+    repeated = repeated_noise(program, keys, ranges, samples, run, MEMORY, progress)
     if repeated is not None:
         return repeated
     masks = masks_of(samples, engine.mask if isinstance(engine, MaskedEngine) else None)

@@ -73,11 +73,13 @@ def repeated_noise(
     ranges: Mapping[str, Sequence[RealRange]],
     samples: Sequence[Mapping[str, Array]],
     run: Runnable | None,
+    memory: int,
     progress: Progress,
 ) -> dict[str, RangeNoise] | None:
     """For each key, the noise of each of its ranges on each sample; None if some reader cannot run again, alone.
 
     `program` has no requests, `keys` are those of its values, and `run` is the program with the requests, prepared.
+    At most `memory` bytes are used for values.
     """
     if not isinstance(run, Repeatable):
         return None
@@ -86,7 +88,7 @@ def repeated_noise(
         readers.enter(argument)
     for op in computing(program):
         readers.step(op)
-    lanes = run.repeated(dict.fromkeys(readers.found), min(processors(), len(samples)))
+    lanes = run.repeated(dict.fromkeys(readers.found), min(processors(), len(samples)), memory)
     if not lanes:
         return None
 

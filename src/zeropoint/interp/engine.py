@@ -80,8 +80,8 @@ class RepeatedKernels(Protocol):
 class Repeatable(Runnable, Protocol):
     """A prepared program whose kernels can run again, alone."""
 
-    def repeated(self, paths: Collection[KernelPath], count: int) -> Sequence[RepeatedKernels]:
-        """`count` independent ways to run these kernels again; none if some kernel cannot run alone."""
+    def repeated(self, paths: Collection[KernelPath], count: int, memory: int) -> Sequence[RepeatedKernels]:
+        """At most `count` ways to run these kernels again, in so many bytes; none if some cannot run alone."""
         ...
 
 

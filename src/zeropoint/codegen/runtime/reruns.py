@@ -39,6 +39,11 @@ class Reruns:
             program.code, 1, self._arena.ctypes.data, self._weights.ctypes.data, *ports, self._table
         )
 
+    @staticmethod
+    def bytes_of(program: NativeProgram) -> int:
+        """The memory of one such object: values where they are computed, and their copies."""
+        return 2 * program.arena.size
+
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
         """Run the program on a sample. Returns the observed values by key."""
         ports = self._graph.inputs
