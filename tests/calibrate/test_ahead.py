@@ -14,7 +14,7 @@ from zeropoint.interp import Observe
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.tensors import Array
 
-SAMPLES: list[Sample] = [{"x": np.float32([number])} for number in range(8)]
+SAMPLES: list[Sample] = [{"x": np.array([number], np.float32)} for number in range(8)]
 
 
 class Meeting:
