@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -13,10 +13,11 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.interp import BinCounter, Engine, LockStepped, ReferenceEngine, Runnable
+from zeropoint.interp import BinCounter, Engine, LockStepped, ReferenceEngine, RepeatedKernels, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.arguments import in_order
 from zeropoint.ir.inlining import inline_region
+from zeropoint.ir.kernel_path import KernelPath
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp, WhileOp
@@ -35,6 +36,10 @@ SHARED = 200_000_000
 processor time for handing work from thread to thread as they gain."""
 POLLS = 2000
 """How often a thread polls for the next run before it parks. What is done between runs takes longer than waking it."""
+AHEAD = 2
+"""Concurrent calls of a program on several threads: the next run begins while the values of one are observed."""
+AHEAD_BYTES = 128 << 20
+"""The maximum memory of a run for that, because each call has its own."""
 WARM_RUNS, TIMED_RUNS = 3, 15
 """The numbers of warm-up runs and of measured runs for the latency of a program."""
 
@@ -107,12 +112,14 @@ class ObservedProgram:
         self._native = NativeProgram(
             changed,
             threads=threads,
+            callers=AHEAD if threads > 1 else 1,
             optimized=optimized,
             progress=progress,
             observed=observed_there,
             spins=POLLS,
             adjustable=True,
         )
+        self.callers = AHEAD if threads > 1 and self._native.arena.size <= AHEAD_BYTES else 1
 
     @property
     def operations(self) -> int:
@@ -144,6 +151,17 @@ class ObservedProgram:
         there = all(one.source.buffer.space.in_arena for one in native.graph.contractions)
         can = fits and there and native.graph.contractions and native.graph.trips is None and not native.guarded
         return LockStep(native, samples) if can else None
+
+    def repeated(self, paths: Collection[KernelPath], count: int, memory: int) -> Sequence[RepeatedKernels]:
+        """At most `count` ways to run these kernels again, in so many bytes; none if some cannot run alone."""
+        from zeropoint.codegen.runtime.reruns import Reruns, steps_of_paths
+
+        native = self._native
+        if native.guarded or native.graph.trips is not None or len(native.graph.observed) != len(self._keys):
+            return []
+        steps = steps_of_paths(native.graph, self._keys, paths)
+        fitting = memory // max(1, Reruns.bytes_of(native))
+        return [] if steps is None else [Reruns(native, self._keys, steps) for _ in range(min(count, fitting))]
 
 
 def _compiled(program: Program, threads: int, progress: Progress, *, optimized: bool) -> Runnable | None:
@@ -185,9 +203,18 @@ class Warming:
         assert self.runnable is not None
         return self.runnable(inputs, observe=observe)
 
+    @property
+    def callers(self) -> int:
+        """The number of calls that run at the same time."""
+        return self.runnable.callers if isinstance(self.runnable, ObservedProgram) else 1
+
     def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
         """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
         return self.runnable.lock_step(samples, memory) if isinstance(self.runnable, ObservedProgram) else None
+
+    def repeated(self, paths: Collection[KernelPath], count: int, memory: int) -> Sequence[RepeatedKernels]:
+        """At most `count` ways to run these kernels again, in so many bytes; none if some cannot run alone."""
+        return self.runnable.repeated(paths, count, memory) if isinstance(self.runnable, ObservedProgram) else []
 
     def _count(self) -> None:
         with self._lock:

@@ -8,13 +8,15 @@ import pytest
 from networks import Network
 from zeropoint.calibrate import DEFAULT_OBSERVER, collect, instrument
 from zeropoint.calibrate.candidates import Kept, OutputObserver, best
-from zeropoint.calibrate.output_noise import RangeNoise, output_noise
+from zeropoint.calibrate.output_noise import output_noise
+from zeropoint.calibrate.range_noise import RangeNoise
 from zeropoint.comparison import compare
+from zeropoint.engines import QuickestEngine
 from zeropoint.fuse import fuse
-from zeropoint.interp import ReferenceEngine
+from zeropoint.interp import ReferenceEngine, Repeatable, Runnable
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
-from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, TransposeOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, TanhOp, TransposeOp
 from zeropoint.ir.tensors import with_shape
 from zeropoint.model import Model
 from zeropoint.numerics.affine import dequantize
@@ -75,6 +77,42 @@ def test_noise_is_that_of_the_readers_and_kernels_that_move_are_looked_through(m
     found = output_noise(asked, {"x0": RANGES}, samples(), ReferenceEngine())["x0"].readers.sum(axis=1)
     readers = [WEIGHT[:, :, 0, 0].astype(np.float64), *([2 * np.eye(CHANNELS)] if other else [])]
     assert found == pytest.approx([expected(readers, limits) for limits in RANGES], rel=1e-3)
+
+
+class NoEngine:
+    """An engine for programs that need not be prepared."""
+
+    def prepare(self, program: Program) -> Runnable:
+        raise AssertionError(f"found {program} to be prepared, expected kernels that run again")
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_kernels_of_a_prepared_program_that_run_again_give_the_same_noise(moved: bool) -> None:
+    """The convolution has padding, and its input is added to its result: a value that stays while the other changes."""
+    net = Network([(1, CHANNELS, 6, 6)])
+    net.layer("first")
+    value = net.insert(TanhOp(net.values[0]))
+    if moved:
+        net.layer("moved")
+        value = net.insert(TransposeOp(value, [0, 1, 3, 2]))
+    net.layer("conv")
+    weight = np.random.default_rng(4).normal(0, 1, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
+    layout = ConvolutionLayout.channels_first(2)
+    made = net.insert(ConvolutionOp(value, net.constant(weight), value.type, layout, padding=[(1, 1), (1, 1)]))
+    net.layer("sum")
+    asked = instrument(fuse(net.finish([net.insert(AddOp(made, value))])))
+    keys = [op.stats_key.data for op in asked.entry.ops if isinstance(op, StatisticsRefOp)]
+    ranges = {key: RANGES for key in keys}
+    given = [{"x0": np.random.default_rng(n).normal(0, 1, (1, CHANNELS, 6, 6)).astype(np.float32)} for n in range(3)]
+    run = QuickestEngine(10**9).prepare(asked)
+    found = output_noise(asked, ranges, given, NoEngine(), run=run)
+    assert isinstance(run, Repeatable)
+    assert not run.repeated([], 1, 0)
+    walked = output_noise(asked, ranges, given, ReferenceEngine())
+    for key, noise in walked.items():
+        assert noise.size == found[key].size
+        for each in ("readers", "own", "cut"):
+            np.testing.assert_array_equal(getattr(found[key], each), getattr(noise, each))
 
 
 def test_kernels_behind_known_statistics_are_readers() -> None:

@@ -11,9 +11,10 @@ from operator import length_hint
 import numpy as np
 
 from zeropoint.calibrate.mse import MeanSquareObserver
-from zeropoint.calibrate.output_noise import RangeNoise, RealRange
+from zeropoint.calibrate.range_noise import RangeNoise
 from zeropoint.interp import has_padding
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.ranges import RealRange
 
 JUDGED = 8
 """The maximum number of samples for judging ranges.

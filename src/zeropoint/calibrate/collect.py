@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import length_hint
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, f32
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
+from zeropoint.calibrate.ahead import observed
 from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.distribution import Distribution
@@ -30,9 +32,9 @@ from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import Spread, Work
-from zeropoint.calibrate.workers import Recorder, observe
+from zeropoint.calibrate.workers import Recorder
 from zeropoint.errors import Error
-from zeropoint.interp import Engine, ReferenceEngine
+from zeropoint.interp import Concurrent, Engine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import EXTREMES, QUANTILES
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
@@ -99,8 +101,11 @@ def collect(
     kept = Kept()
     judges = any(isinstance(state, OutputObserver) for state in states.values())
     see = kept.see if judges else None
+    run: Runnable | None = None
     if work is None:
-        count = _observe(program, samples, states, engine or ReferenceEngine(), progress or silent, see, recorder)
+        run = (engine or ReferenceEngine()).prepare(program)
+        count_by(engine or ReferenceEngine(), states.values())
+        count = _observe(run, samples, states, progress or silent, see, recorder)
     else:
         if not isinstance(observer, str):
             raise ValueError("found an observer factory together with work, expected the name of an observer")
@@ -115,7 +120,7 @@ def collect(
     observations = {
         key: _observation(requests[key], state, count, program) for key, state in shown(list(states.items()), "ranges")
     }
-    chosen = _judged(program, states, kept, engine or ReferenceEngine(), shown)
+    chosen = _judged(program, states, kept, engine or ReferenceEngine(), shown, run)
     for key, (minimum, maximum) in chosen.items():
         observations[key] = replace(observations[key], minimum=minimum, maximum=maximum)
     spread_out = {key: found for key, state in states.items() if (found := Distribution.of(state)) is not None}
@@ -123,19 +128,18 @@ def collect(
 
 
 def _observe(
-    program: Program,
+    run: Runnable,
     samples: Iterable[Mapping[str, Array]],
     states: Mapping[str, Observer],
-    engine: Engine,
     progress: Progress,
     see: Callable[[Mapping[str, Array]], object] | None,
     recorder: Recorder | None,
 ) -> int:
-    """Run the samples one by one in this process. Returns their number."""
-    run, count = engine.prepare(program), 0
-    count_by(engine, states.values())
-    for sample in progress(samples, "calibrate"):
-        observe(run, states, [sample], recorder)
+    """Run the samples in this process, in order. Returns their number."""
+    # A stream of unknown length may use the arrays of a sample again for the next one.
+    callers = run.callers if isinstance(run, Concurrent) and length_hint(samples) else 1
+    count = 0
+    for sample in observed(run, states, progress(samples, "calibrate"), recorder, callers):
         count += 1
         if see is not None:
             see(sample)
@@ -143,7 +147,12 @@ def _observe(
 
 
 def _judged(
-    program: Program, states: Mapping[str, Observer], kept: Kept, engine: Engine, progress: Progress
+    program: Program,
+    states: Mapping[str, Observer],
+    kept: Kept,
+    engine: Engine,
+    progress: Progress,
+    run: Runnable | None,
 ) -> dict[str, tuple[float, float]]:
     """The chosen ranges of the values whose candidates are judged by the noise at their readers."""
     judged = {key: state for key, state in states.items() if isinstance(state, OutputObserver) and state.count}
@@ -151,7 +160,7 @@ def _judged(
     ranges = {key: candidates for key, candidates in tried if len(candidates) > 1}
     if not ranges:
         return {}
-    noise = output_noise(program, ranges, kept.judged, engine, progress)
+    noise = output_noise(program, ranges, kept.judged, engine, progress, run)
     return {key: judged[key].choice(tried, noise[key]) for key, tried in ranges.items()}
 
 

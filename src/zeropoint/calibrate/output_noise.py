@@ -26,13 +26,13 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from zeropoint.calibrate.range_noise import RangeNoise, energy_of_finite, is_kernel, moves, rounded
+from zeropoint.calibrate.repeated_noise import repeated_noise
 from zeropoint.interp import Engine, MaskedEngine, Runnable, masks_of, unpadded
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.numerics import asymmetric, dequantize, quantize
-from zeropoint.numerics.noise import energy
 from zeropoint.numerics.ranges import RealRange
 from zeropoint.progress import Progress, silent
 
@@ -44,38 +44,6 @@ FORMS = 3
 
 NoiseForm = tuple[str, int]
 """A value rounded to a candidate range: the key of its statistics and the index of the range."""
-MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand_dims", "flatten", "reverse")
-"""Kernels that only move data. The rounding of their operand is judged at the readers of the result."""
-
-
-@dataclass(eq=False)
-class RangeNoise:
-    """The noise of the candidate ranges of one value. Arrays are (ranges, samples).
-
-    `readers` is the noise of the value's readers divided by their signal, which is summed over all samples. A reader
-    that is always 0 does not count. `own` is the squared error of the value itself, and `cut` is the part of it that
-    clipping causes; both are sums over elements. `size` is the number of elements in all samples. Only finite values
-    count.
-    """
-
-    readers: Array
-    own: Array
-    cut: Array
-    size: int = 0
-
-
-def rounded(array: Array, limits: RealRange) -> Array:
-    """An f32 array after quantization to 8 bits over a range, and dequantization."""
-    # The same map as in quantization, so that the rounding of the zero point counts, too.
-    chosen = asymmetric(*limits, -128, 127)
-    stored = quantize(array, chosen.scale, chosen.zero_point, -128, 127)
-    return dequantize(stored, chosen.scale, chosen.zero_point)
-
-
-def _energy(array: Array) -> float:
-    """The sum of squares without infinities and NaN: an infinity is stored as the end of any range."""
-    total = energy(array)
-    return total if np.isfinite(total) else energy(array[np.isfinite(array)])
 
 
 @dataclass
@@ -113,11 +81,13 @@ class _Walk:
             found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in shown)
             # Clipping is separated from rounding, because few samples have rare outliers: `choice` takes the clipping
             # from the histogram.
-            found.cut[number] = [_energy(array - np.clip(array, *limits)) for array in shown]
-            found.own[number] = [_energy(array - form) for array, form in zip(shown, self._shown(made), strict=True)]
+            found.cut[number] = [energy_of_finite(array - np.clip(array, *limits)) for array in shown]
+            found.own[number] = [
+                energy_of_finite(array - form) for array, form in zip(shown, self._shown(made), strict=True)
+            ]
             self.forms.setdefault(value, {})[key, number] = made
         # Float ops and the caller read the value itself, so its own noise counts.
-        if any(not _is_kernel(use.operation) for use in value.uses):
+        if any(not is_kernel(use.operation) for use in value.uses):
             for form, made in self.forms.get(value, {}).items():
                 self._add(form, arrays, made)
 
@@ -126,13 +96,12 @@ class _Walk:
         run = self.engine.prepare(float_form(self.program, op))
         inputs = activations(op)
         exact = self._run(run, [self.values[value] for value in inputs])
-        if _is_kernel(op):
+        if is_kernel(op):
             self._judge(op, run, inputs, exact)
         for result, arrays in zip(op.results, exact, strict=True):
             self.enter(result, arrays)
 
     def _judge(self, op: Operation, run: Runnable, inputs: Sequence[SSAValue], exact: list[list[Array]]) -> None:
-        moves = isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in MOVES
         for index, value in enumerate(inputs):
             for form, arrays in self.forms.get(value, {}).items():
                 given = [self.values[other] for other in inputs]
@@ -141,7 +110,7 @@ class _Walk:
                 given[index] = arrays
                 for result, right, made in zip(op.results, exact, self._run(run, given), strict=True):
                     # A moved value is the same value. It is judged where a kernel computes with it.
-                    if moves:
+                    if moves(op):
                         self.forms.setdefault(result, {})[form] = made
                     else:
                         self._add(form, right, made)
@@ -153,8 +122,8 @@ class _Walk:
     def _add(self, form: NoiseForm, exact: list[Array], made: list[Array]) -> None:
         """Add the noise of a reader. `exact` has its results for the float value, `made` for the rounded form."""
         exact, made = self._shown(exact), self._shown(made)
-        noise = np.array([_energy(found - right) for found, right in zip(made, exact, strict=True)])
-        signal = sum(map(_energy, exact))
+        noise = np.array([energy_of_finite(found - right) for found, right in zip(made, exact, strict=True)])
+        signal = sum(map(energy_of_finite, exact))
         # A reader that is always 0 has no ratio, and noise cannot harm it.
         if signal:
             # Relative to each reader's signal, so that readers of different units have the same weight.
@@ -172,11 +141,6 @@ class _Walk:
         """Release a value after its last reader."""
         self.values.pop(value, None)
         self.forms.pop(value, None)
-
-
-def _is_kernel(op: Operation) -> bool:
-    """Whether an op is a region whose first result is f32, so that it has a signal and noise."""
-    return isinstance(op, QuantizeRegionOp) and element_of(op.outputs[0]) == f32
 
 
 def _bytes(value: SSAValue) -> int:
@@ -201,15 +165,19 @@ def output_noise(
     samples: Sequence[Mapping[str, Array]],
     engine: Engine,
     progress: Progress = silent,
+    run: Runnable | None = None,
 ) -> dict[str, RangeNoise]:
     """For each key, the noise of each of its ranges on each sample. Uses the first samples that fit in memory.
 
-    Every op runs alone, over all samples at once. Positions that a `MaskedEngine` leaves out do not count. Passes on
-    the errors of the engine.
+    Every op runs alone, over all samples at once; unless `run`, the program that an engine has prepared, can run its
+    kernels again. Positions that a `MaskedEngine` leaves out do not count. Passes on the errors of the engine.
     """
     program, keys = _without_statistics(program)
     # All samples go through an op before the next op runs, so the values of all samples are in memory at once.
     samples = samples[: max(1, MEMORY // max(1, FORMS * most_alive(program.entry, _bytes)))]
+    repeated = repeated_noise(program, keys, ranges, samples, run, MEMORY, progress)
+    if repeated is not None:
+        return repeated
     masks = masks_of(samples, engine.mask if isinstance(engine, MaskedEngine) else None)
     walk = _Walk(program, ranges, keys, engine, len(samples), masks)
     last = last_readers(program.entry)

@@ -21,6 +21,7 @@ from zeropoint.correct.contractions import ContractionKernel
 from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, quantized_sums
 from zeropoint.correct.walk import WalkStep, WalkValue
 from zeropoint.ir.tensors import Array
+from zeropoint.threads import in_threads
 
 ITERATIONS = 4
 BLOCK = 1 << 18
@@ -59,7 +60,8 @@ def balanced_bias(kernel: ContractionKernel, mean: Array, sums: Array, bias: Arr
     bias, count = bias.copy(), max(sums.shape[1], 1)
     steps = np.broadcast_to(kernel.bias_type.scales, bias.shape)
     size = max(BLOCK // count, 1)
-    for start in range(0, len(bias), size):  # channels are independent, so a few at a time are computed in the cache
+
+    def balance(start: int) -> None:
         block = slice(start, start + size)
         for _ in range(ITERATIONS):
             results = sums[block] + bias[block, None].astype(np.float32)
@@ -69,6 +71,8 @@ def balanced_bias(kernel: ContractionKernel, mean: Array, sums: Array, bias: Arr
             bias[block] += change
             if np.all(np.abs(change) < 0.5 * steps[block]):
                 break
+
+    in_threads(balance, range(0, len(bias), size))  # channels are independent; a few at a time fit in the cache
     return bias
 
 

@@ -16,6 +16,7 @@ from zeropoint.correct.geometry import Geometry
 from zeropoint.correct.walk import WalkValue
 from zeropoint.interp import kept_positions
 from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.threads import in_threads
 
 POSITIONS = 16384
 """The number of output positions sampled per kernel, over all samples."""
@@ -128,14 +129,17 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     weight, point = kernel.integers(), kind.zero_point
     greatest = np.abs(weight).sum(axis=2).max(initial=0.0) * kind.affine.reach
     weight = weight.astype(np.float32 if greatest < EXACT else np.float64)
-    made, done = np.empty((kernel.channels, chosen.count), np.float32), 0
-    for block in _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)):
-        found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block]
+    multiply = _sums_of_one if weight.shape[1] == 1 else _exact_products
+    made = np.empty((kernel.channels, chosen.count), np.float32)
+
+    def fill(block: _Block) -> None:
+        found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block.samples]
         # Positions first, as they are in memory if channels are adjacent there.
         rows = np.concatenate([columns.transpose(2, 1, 0) for columns in found])
-        sums = (_sums_of_one if weight.shape[1] == 1 else _exact_products)(weight, rows, point)
-        made[:, done : done + len(rows)] = sums.reshape(kernel.channels, -1)
-        done += len(rows)
+        sums = multiply(weight, rows, point)
+        made[:, block.start : block.start + len(rows)] = sums.reshape(kernel.channels, -1)
+
+    in_threads(fill, _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)))
     made *= (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
     return made
 
@@ -162,13 +166,25 @@ def _exact_products(weight: Array, rows: Array, point: int) -> Array:
     return np.matmul(weight, real.transpose(2, 1, 0))
 
 
-def _blocks(chosen: Chosen, most: int) -> Iterator[list[tuple[int, Array]]]:
+@dataclass(frozen=True)
+class _Block:
+    """Some samples and their positions; `start` is the number of positions before."""
+
+    start: int
+    samples: list[tuple[int, Array]]
+
+    @property
+    def end(self) -> int:
+        return self.start + sum(len(positions) for _, positions in self.samples)
+
+
+def _blocks(chosen: Chosen, most: int) -> Iterator[_Block]:
     """The samples and their positions, in blocks of about `most` positions."""
-    block: list[tuple[int, Array]] = []
-    for n, positions in chosen:
-        block.append((n, positions))
-        if sum(len(taken) for _, taken in block) >= most:
+    block = _Block(0, [])
+    for one in chosen:
+        block.samples.append(one)
+        if block.end - block.start >= most:
             yield block
-            block = []
-    if block:
+            block = _Block(block.end, [])
+    if block.samples:
         yield block

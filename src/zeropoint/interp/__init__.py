@@ -3,10 +3,13 @@
 from zeropoint.interp.engine import (
     Adjustable,
     BinCounter,
+    Concurrent,
     CountingEngine,
     Engine,
     LockStepped,
     ReferenceEngine,
+    Repeatable,
+    RepeatedKernels,
     Runnable,
 )
 from zeropoint.interp.errors import CheckFailed, ExecutionError, InputError, TripsExceeded, UnsupportedError
@@ -28,6 +31,7 @@ __all__ = [
     "Adjustable",
     "BinCounter",
     "CheckFailed",
+    "Concurrent",
     "CountingEngine",
     "Engine",
     "ExecutionError",
@@ -38,6 +42,8 @@ __all__ = [
     "Observe",
     "Outcome",
     "ReferenceEngine",
+    "Repeatable",
+    "RepeatedKernels",
     "Runnable",
     "Trace",
     "TripsExceeded",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from zeropoint.interp.interpreter import Interpreter
 from zeropoint.interp.plan import Observe
+from zeropoint.ir.kernel_path import KernelPath
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
@@ -50,6 +51,37 @@ class Adjustable(Runnable, Protocol):
 
     def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
         """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
+        ...
+
+
+@runtime_checkable
+class Concurrent(Runnable, Protocol):
+    """A prepared program that several threads may call."""
+
+    @property
+    def callers(self) -> int:
+        """The number of calls that run at the same time."""
+        ...
+
+
+class RepeatedKernels(Protocol):
+    """Runs a program on one sample at a time, and then kernels of it again. One thread at a time may use it."""
+
+    def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
+        """Run the program on a sample. Returns the observed values by key."""
+        ...
+
+    def again(self, path: KernelPath, arrays: Sequence[Array]) -> list[Array]:
+        """The last value of a path for each of several first ones. All other values are those of the sample's run."""
+        ...
+
+
+@runtime_checkable
+class Repeatable(Runnable, Protocol):
+    """A prepared program whose kernels can run again, alone."""
+
+    def repeated(self, paths: Collection[KernelPath], count: int, memory: int) -> Sequence[RepeatedKernels]:
+        """At most `count` ways to run these kernels again, in so many bytes; none if some cannot run alone."""
         ...
 
 

@@ -22,6 +22,7 @@ from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.codegen.step_table import INPUTS
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.tensors import Array
+from zeropoint.threads import in_threads
 
 
 class LockStep:
@@ -40,10 +41,13 @@ class LockStep:
         self._weights = self._graph.weights.array
         self._arenas = [aligned(max(1, program.arena.size)) for _ in range(len(samples) + 1)]
         addresses = self._arenas[-1].ctypes.data, self._weights.ctypes.data
-        self._workers = Workers(program.code, 1, *addresses, *ports, self._table)
+        self._lanes = [Workers(program.code, 1, *addresses, *ports, self._table) for _ in range(program.threads)]
+        """Each runs a part of the samples in a thread: a few steps are too little work to share them."""
         self._known = {step.kernel for step in self._graph.steps}
         self._changed: dict[int, Array] = {}
         """The parameters of contractions with another bias, by their number."""
+        self._parameters = [0] * len(self._contractions)
+        """Their addresses; 0 for contractions with their own bias."""
         self._code: list[Loaded] = []
         self._samples = samples
         self._given = [self._arguments(sample) for sample in samples]
@@ -75,6 +79,7 @@ class LockStep:
         names = kernels_of(graph).names
         code = self._compiled(graph)
         self._changed[number] = graph.weights.array
+        self._parameters[number] = graph.weights.array.ctypes.data
         place = INPUTS, self._count + number
         for step, name, made in zip(contraction.steps, names, graph.steps, strict=True):
             self._table.replace(step, code.address(name), made, place)
@@ -93,7 +98,8 @@ class LockStep:
             results = self._results[number]
         else:
             values, results = self._arguments(inputs), self._outputs()
-            self._run(self._arenas[-1], values, results, 0, steps)
+            self._table.select(0, steps)
+            self._run(self._lanes[0], self._arenas[-1], values, results)
         return {port.name: result for port, result in zip(self._graph.outputs, results, strict=True)}
 
     def _arguments(self, inputs: Mapping[str, Array]) -> list[Array]:
@@ -116,18 +122,23 @@ class LockStep:
 
     def _run_to(self, step: int) -> None:
         """Run the steps before `step` that have not run, on all samples."""
-        if step > self._done:
-            for arena, values, results in zip(self._arenas, self._given, self._results, strict=False):
-                self._run(arena, values, results, self._done, step)
-            self._done = step
+        if step <= self._done:
+            return
+        self._table.select(self._done, step)
+        given = list(zip(self._arenas[:-1], self._given, self._results, strict=True))
 
-    def _run(self, arena: Array, values: list[Array], results: list[Array], first: int, last: int) -> None:
-        self._table.select(first, last)
-        self._workers.use(arena.ctypes.data, self._weights.ctypes.data)
-        places = [self._changed.get(number) for number in range(len(self._contractions))]
-        inputs = [array.ctypes.data for array in values]
-        inputs += [0 if array is None else array.ctypes.data for array in places]
-        self._workers.run(inputs, [array.ctypes.data for array in results], held=(values, results, arena))
+        def run(lane: int) -> None:
+            for arena, values, results in given[lane :: len(self._lanes)]:
+                self._run(self._lanes[lane], arena, values, results)
+
+        in_threads(run, range(len(self._lanes)))
+        self._done = step
+
+    def _run(self, workers: Workers, arena: Array, values: list[Array], results: list[Array]) -> None:
+        """Run the selected steps on one sample."""
+        workers.use(arena.ctypes.data, self._weights.ctypes.data)
+        inputs = [*(array.ctypes.data for array in values), *self._parameters]
+        workers.run(inputs, [array.ctypes.data for array in results], held=(values, results, arena))
 
     def _stored(self, view: View, arena: Array) -> Array:
         """A copy of stored integers; its elements are in the order in which they are in the arena."""

@@ -1,0 +1,58 @@
+"""The noise of a range: what it is, and which kernels are its readers (`output_noise.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Operation
+
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.tensors import Array, element_of
+from zeropoint.numerics import asymmetric, dequantize, quantize
+from zeropoint.numerics.noise import energy
+from zeropoint.numerics.ranges import RealRange
+
+MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand_dims", "flatten", "reverse")
+"""Kernels that only move data. The rounding of their operand is judged at the readers of the result."""
+
+
+@dataclass(eq=False)
+class RangeNoise:
+    """The noise of the candidate ranges of one value. Arrays are (ranges, samples).
+
+    `readers` is the noise of the value's readers divided by their signal, which is summed over all samples. A reader
+    that is always 0 does not count. `own` is the squared error of the value itself, and `cut` is the part of it that
+    clipping causes; both are sums over elements. `size` is the number of elements in all samples. Only finite values
+    count.
+    """
+
+    readers: Array
+    own: Array
+    cut: Array
+    size: int = 0
+
+
+def rounded(array: Array, limits: RealRange) -> Array:
+    """An f32 array after quantization to 8 bits over a range, and dequantization."""
+    # The same map as in quantization, so that the rounding of the zero point counts, too.
+    chosen = asymmetric(*limits, -128, 127)
+    stored = quantize(array, chosen.scale, chosen.zero_point, -128, 127)
+    return dequantize(stored, chosen.scale, chosen.zero_point)
+
+
+def energy_of_finite(array: Array) -> float:
+    """The sum of squares without infinities and NaN: an infinity is stored as the end of any range."""
+    total = energy(array)
+    return total if np.isfinite(total) else energy(array[np.isfinite(array)])
+
+
+def is_kernel(op: Operation) -> bool:
+    """Whether an op is a region whose first result is f32, so that it has a signal and noise."""
+    return isinstance(op, QuantizeRegionOp) and element_of(op.outputs[0]) == f32
+
+
+def moves(op: Operation) -> bool:
+    """Whether a kernel only moves data."""
+    return isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in MOVES

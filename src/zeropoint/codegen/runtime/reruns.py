@@ -1,0 +1,131 @@
+"""A native program whose kernels run again, alone, with another value in place of an observed one.
+
+Observed values stay in memory until the end of a run. So a kernel that reads them can run again when the run is over,
+by the same code: its steps are those that compute its result from observed values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from zeropoint.codegen.graph import Buffer, Graph, Space, View
+from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.slots import aligned, observed_values, results_of
+from zeropoint.codegen.runtime.workers import Workers
+from zeropoint.ir.arguments import checked_arguments, in_order
+from zeropoint.ir.kernel_path import KernelPath
+from zeropoint.ir.tensors import Array
+
+
+class Reruns:
+    """Runs a program on one sample at a time, and then some of its kernels again. One thread at a time may use it.
+
+    `keys` are those of the observed values, in order.
+    """
+
+    def __init__(self, program: NativeProgram, keys: Sequence[str], steps: Mapping[KernelPath, Sequence[range]]):
+        self._program, self._graph, self._keys, self._steps = program, program.graph, keys, steps
+        self._arena, self._weights = aligned(max(1, program.arena.size)), program.graph.weights.array
+        self._results: list[Array] = [np.empty(shape, dtype) for shape, dtype in results_of(self._graph.outputs)]
+        self._inputs: list[Array] = []
+        self._places: dict[str, Array] = {}
+        """Where the observed values are."""
+        self._exact: dict[str, Array] = {}
+        self._table = program.table.copy()
+        ports = len(self._graph.inputs), len(self._graph.outputs)
+        self._workers = Workers(
+            program.code, 1, self._arena.ctypes.data, self._weights.ctypes.data, *ports, self._table
+        )
+
+    @staticmethod
+    def bytes_of(program: NativeProgram) -> int:
+        """The memory of one such object: values where they are computed, and their copies."""
+        return 2 * program.arena.size
+
+    def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
+        """Run the program on a sample. Returns the observed values by key."""
+        ports = self._graph.inputs
+        # Copies, in which kernels may find other values than the caller's.
+        self._inputs = [np.array(each, order="C") for each in checked_arguments(in_order(sample, ports), ports)]
+        found = observed_values(self._graph, self._arena, self._weights, self._inputs, self._results)
+        self._places = dict(zip(self._keys, found, strict=True))
+        for place in found:
+            place.flags.writeable = True
+        self._run(range(len(self._graph.steps)))
+        self._exact = {key: np.array(place, order="C") for key, place in self._places.items()}
+        return self._exact
+
+    def again(self, path: KernelPath, arrays: Sequence[Array]) -> list[Array]:
+        """The last value of a path for each of several first ones. All other values are those of the sample's run."""
+        first, last = (self._places[path.keys[end]] for end in (0, -1))
+        made: list[Array] = []
+        for array in arrays:
+            first[...] = array
+            for steps in self._steps[path]:
+                self._run(steps)
+            made.append(np.array(last, order="C"))
+        for key in path.keys:
+            self._places[key][...] = self._exact[key]
+        return made
+
+    def _run(self, steps: range) -> None:
+        self._table.select(steps.start, steps.stop)
+        addresses = [[array.ctypes.data for array in arrays] for arrays in (self._inputs, self._results)]
+        self._workers.run(*addresses, held=(self._inputs, self._results, self._arena))
+
+
+def steps_of_paths(
+    graph: Graph, keys: Sequence[str], paths: Collection[KernelPath]
+) -> dict[KernelPath, Sequence[range]] | None:
+    """The steps that compute the last value of each path from its first one; None if some cannot run alone."""
+    views = dict(zip(keys, graph.observed, strict=True))
+    writers: dict[Buffer, list[int]] = {}
+    for number, step in enumerate(graph.steps):
+        for buffer in step.writes:
+            writers.setdefault(buffer, []).append(number)
+    found: dict[KernelPath, Sequence[range]] = {}
+    for path in paths:
+        steps = _steps(graph, views, path, writers)
+        if steps is None:
+            return None
+        found[path] = steps
+    return found
+
+
+def _steps(
+    graph: Graph, views: Mapping[str, View], path: KernelPath, writers: Mapping[Buffer, Sequence[int]]
+) -> Sequence[range] | None:
+    if any(key not in views for key in (*path.keys, *path.others)):
+        return None
+    first, *changed = (views[key].buffer for key in path.keys)
+    if first.space is Space.WEIGHTS or any(views[key].buffer in (first, *changed) for key in path.others):
+        return None
+    # A value that only has another shape is where the first one is.
+    stays = {view.buffer for view in views.values()} - set(changed) | {first}
+    numbers, pending = set[int](), [changed[-1]] if changed and changed[-1] is not first else []
+    seen = set(pending)
+    while pending:
+        buffer = pending.pop()
+        if buffer.inside is not None or buffer not in writers:
+            return None
+        # The padding of an observed value is still there.
+        wanted = [n for n in writers[buffer] if not (graph.steps[n].halo and buffer in changed)]
+        numbers.update(wanted)
+        for read in (read for n in wanted for read in graph.steps[n].reads):
+            if read not in seen and read not in stays and read.space not in (Space.INPUT, Space.WEIGHTS):
+                seen.add(read)
+                pending.append(read)
+    return _ranges(sorted(numbers))
+
+
+def _ranges(numbers: Sequence[int]) -> list[range]:
+    """Ascending numbers as ranges."""
+    found: list[range] = []
+    for number in numbers:
+        if found and found[-1].stop == number:
+            found[-1] = range(found[-1].start, number + 1)
+        else:
+            found.append(range(number, number + 1))
+    return found
