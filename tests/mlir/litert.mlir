@@ -35,6 +35,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:  %[[X:.*]] = quant.qcast %{{.*}} : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 2.500000e-01>>
-// CHECK-NEXT:  %[[Y:.*]] = stablehlo.uniform_quantize %[[X]] {{.*}} -> tensor<4x!quant.uniform<i8:f32, 1.250000e-01:-128>>
+// CHECK:       %[[S:.*]] = "fxpmath.requantize"(%{{.*}}) <{behaviour = "fixed32-double", storage_max = 127 : i64, storage_min = -128 : i64, zero_point = -128 : i64}>
+// CHECK-NEXT:  %[[Y:.*]] = quant.scast %[[S]] : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 1.250000e-01:-128>>
 // CHECK:       dense<-80> : tensor<i8>
 // CHECK:       stablehlo.clamp %{{.*}}, %[[Y]], %{{.*}}

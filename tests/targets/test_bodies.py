@@ -89,6 +89,10 @@ def contraction(op: str) -> tuple[str, str, str]:
 
 IMAGE = "tensor<1x4x1x1xf32>"
 DOT = f"%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({T}, tensor<4x4xf32>) -> {T}"
+RESIZE = f"""%n = stablehlo.constant dense<[[1.0, 1.0]]> : tensor<1x2xf32>
+%d = stablehlo.dot_general %a, %n, contracting_dims = [2] x [0] {{zeropoint.resized = 2 : i64}}
+  : ({IMAGE}, tensor<1x2xf32>) -> tensor<1x4x1x2xf32>
+%r = stablehlo.transpose %d, dims = [0, 1, 3, 2] : (tensor<1x4x1x2xf32>) -> tensor<1x4x2x1xf32>"""
 GATE = f"%g = stablehlo.logistic %a : {T}\n"
 BODIES: Mapping[str, tuple[str, str, str]] = {
     # kernel: the ops, the types of the operands, the type of the result
@@ -157,6 +161,7 @@ BODIES: Mapping[str, tuple[str, str, str]] = {
     ),
     "batch_matmul": contraction(DOT),
     "fully_connected": contraction(DOT),
+    "linear_resize": (RESIZE, IMAGE, "tensor<1x4x2x1xf32>"),
     "convolution": (convolution(), f"{IMAGE}, tensor<4x4x1x1xf32>", IMAGE),
     "transpose_convolution": (convolution(), f"{IMAGE}, tensor<4x4x1x1xf32>", IMAGE),
     "depthwise_convolution": (
@@ -293,6 +298,13 @@ def test_a_body_that_is_nearly_that_of_its_kernel_is_refused(name: str) -> None:
     program = parse_program(text(kernel, ops, T, result))
     reason = misfit(region(program), program.weights)
     assert found in str(reason)
+
+
+def test_a_resize_by_other_weights_is_refused() -> None:
+    ops, operand, result = BODIES["linear_resize"]
+    program = parse_program(text("linear_resize", ops.replace("[[1.0, 1.0]]", "[[1.0, 0.5]]"), operand, result))
+    reason = misfit(region(program), program.weights)
+    assert reason == "found matrices in the region that are not those of a linear resize"
 
 
 @pytest.mark.parametrize("element", ["f16", "bf16", "f64"])

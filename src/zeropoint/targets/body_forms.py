@@ -3,7 +3,7 @@
 - A function of one value is evaluated at points, as in fusion.
 - Arithmetic and contractions: bounds, then (for a contraction) the bias, then the kernel's own op, then ports.
 - Sums: the division by counts for a mean, then reshapes, then a reduction that starts at 0.
-- Movement: one op on ports.
+- Movement: one op on ports. Linear resizes: products with their matrices, and transposes.
 - Softmax: e / sum(e) where e = exp(x), possibly of x minus its maximum. Layer norms have many forms, of which only the
   last op and the root are checked.
 """
@@ -18,6 +18,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.functions import evaluate_chain
+from zeropoint.ir.linear_resizes import resize_matrices, resized_dimension
 from zeropoint.ir.named_functions import POINTS, TOLERANCE, computes
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.quant.statements import unstated
@@ -55,6 +56,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.litert_resize import placement_of
 from zeropoint.targets.logical_kernels import FUNCTIONS
 
 GENERIC = "elementwise_unary"
@@ -363,6 +365,16 @@ def _nothing(body: _Body, value: SSAValue) -> None:
         raise body.misfit(value, "the argument of the region as its result")
 
 
+def _resize(body: _Body, value: SSAValue) -> None:
+    """Products with the matrices of a linear resize, and transposes."""
+    while not isinstance(owner := (value := unstated(value)).owner, Block):
+        if not isinstance(owner, TransposeOp) and resized_dimension(owner) is None:
+            raise body.misfit(value, "products with the matrices of a linear resize, and transposes")
+        value = owner.operands[0]
+    if placement_of(list(resize_matrices(body.block.ops, body.weights).values())) is None:
+        raise _Misformed("found matrices in the region that are not those of a linear resize")
+
+
 FORMS: Mapping[str, Callable[[_Body, SSAValue], None]] = {
     **{kernel: _function for kernel in FUNCTIONS if kernel != GENERIC},
     **dict.fromkeys(("batch_matmul", "fully_connected"), _contraction(DotGeneralOp)),
@@ -377,6 +389,7 @@ FORMS: Mapping[str, Callable[[_Body, SSAValue], None]] = {
     "divide": _arithmetic(DivideOp),
     "gather": _movement(GatherOp),
     "layer_norm": _layer_norm,
+    "linear_resize": _resize,
     "log_softmax": _log_softmax,
     "max_pool": _reduction(MaximumOp),
     "maximum": _bound(MaximumOp),
