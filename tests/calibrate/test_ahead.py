@@ -57,6 +57,18 @@ def test_the_next_run_begins_before_the_values_of_one_are_observed_and_these_sta
     assert states["x"].range() == (0.0, 7.0)
 
 
+def test_samples_may_be_in_the_same_arrays_one_after_the_other() -> None:
+    def refilled() -> Iterator[Sample]:
+        array = np.empty(1, np.float32)
+        for sample in SAMPLES:
+            array[...] = sample["x"]
+            yield {"x": array}
+
+    listed = Listed()
+    assert len(list(observed(Meeting(), {"x": MinMaxObserver()}, refilled(), listed, 2))) == len(SAMPLES)
+    assert listed.seen == [(what, number) for number in range(len(SAMPLES)) for what in ("x", "ran")]
+
+
 def test_the_error_of_the_first_sample_that_fails_is_raised() -> None:
     run = Meeting(frozenset({3, 4}))
     run.begun[5].set()  # it is never asked for

@@ -6,7 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 from threading import Event
+
+import numpy as np
 
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.workers import Recorder, observe
@@ -40,6 +43,22 @@ class _Turn:
         return sample
 
 
+@dataclass(frozen=True)
+class _Copied:
+    """A run that reads copies of its inputs: the caller may write the next sample into the same arrays."""
+
+    run: Runnable
+    inputs: Sample
+
+    @staticmethod
+    def of(run: Runnable, sample: Sample) -> _Copied:
+        """The run for a sample, which is copied now."""
+        return _Copied(run, {name: np.array(array) for name, array in sample.items()})
+
+    def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
+        return self.run(self.inputs, observe=observe)
+
+
 def observed(
     run: Runnable,
     states: Mapping[str, Observer],
@@ -68,7 +87,7 @@ def observed(
                     yield pending.popleft().result()
                 raise
             if sample is not None:
-                turn = _Turn(run, before)
+                turn = _Turn(_Copied.of(run, sample), before)
                 pending.append(pool.submit(copy_context().run, turn.observe, states, sample, recorder))
                 before = turn.done
             if len(pending) == callers or (sample is None and pending):

@@ -14,7 +14,7 @@ trial runs have been performed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import length_hint
 
@@ -136,14 +136,19 @@ def _observe(
     recorder: Recorder | None,
 ) -> int:
     """Run the samples in this process, in order. Returns their number."""
-    # A stream of unknown length may use the arrays of a sample again for the next one.
+    # A sample of a stream, whose length is unknown, is read when the one before has run.
     callers = run.callers if isinstance(run, Concurrent) and length_hint(samples) else 1
-    count = 0
-    for sample in observed(run, states, progress(samples, "calibrate"), recorder, callers):
-        count += 1
-        if see is not None:
-            see(sample)
-    return count
+    given = progress(samples, "calibrate")
+    return sum(1 for _ in observed(run, states, given if see is None else _seen(given, see), recorder, callers))
+
+
+def _seen(
+    samples: Iterable[Mapping[str, Array]], see: Callable[[Mapping[str, Array]], object]
+) -> Iterator[Mapping[str, Array]]:
+    """The samples, seen before the next one, which may be in the same arrays."""
+    for sample in samples:
+        see(sample)
+        yield sample
 
 
 def _judged(
