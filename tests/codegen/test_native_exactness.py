@@ -56,8 +56,10 @@ KERNELS = {
     "matrix product": (contractions.products(), 4, (1, 2)),
     "product of two activations": (contractions.batches(), 4, (1, 3)),
 }
-"""Programs of one contraction, how many of them, and by how many threads. Each kind has two
-more for each instruction set in the test of the buffers."""
+"""Programs of one contraction, how many of them, and by how many threads.
+
+The test of the buffers has two more of each kind for each instruction set.
+"""
 
 
 def under(program: Program, profile: str) -> Program:

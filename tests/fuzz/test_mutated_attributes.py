@@ -125,10 +125,9 @@ def prepare() -> None:
     for stage, commands in STAGES.items():
         text = print_program(programs(stage), locations=True, generic=True, inline_weights=True, names=True)
         Path("m.mlir").write_text(text)
-        for command in map(
-            list, dict.fromkeys(map(tuple, commands))
-        ):  # some stand there more than once, to be chosen more often
-            assert run(command)[0] in ("accepted", "refused"), (stage, command)
+        # Each once. The list repeats some, so that they are chosen more often.
+        for command in dict.fromkeys(map(tuple, commands)):
+            assert run(list(command))[0] in ("accepted", "refused"), (stage, command)
     others()
 
 

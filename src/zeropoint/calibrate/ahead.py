@@ -19,7 +19,7 @@ from zeropoint.ir.tensors import Array
 
 
 class _Turn:
-    """A run whose values are observed after those of the run before, whatever became of that."""
+    """A run whose values are observed after those of the run before, even if that one failed."""
 
     def __init__(self, run: Runnable, before: Event):
         self._run, self._before, self.done = run, before, Event()

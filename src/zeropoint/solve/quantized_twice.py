@@ -28,7 +28,7 @@ SAYS = (*STATES, QuantizeCastOp)
 
 
 def casts_of_floats(program: Program, kernels: Container[str] | None = None) -> frozenset[object]:
-    """The casts to a quantized type whose operand is an input, or the result of an op that is no kernel.
+    """The casts to a quantized type whose operand is an input, or the result of an op without a kernel.
 
     `kernels` are those that the target has; None for all.
     """

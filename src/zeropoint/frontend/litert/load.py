@@ -199,7 +199,7 @@ class _Importer:
             raise
 
     def _reads_floats(self, operator: Operator) -> bool:
-        """Whether LiteRT computes an operator in floats: it reads or returns some, and is no cast."""
+        """Whether LiteRT computes an operator in floats: it reads or returns some, and is not a cast."""
         tensors = [self._model.tensors[index] for index in (*operator.inputs, *operator.outputs) if index >= 0]
         computed = (tensor for tensor in tensors if tensor.data is None)
         return operator.name not in CASTS and any(tensor.dtype.kind == "f" for tensor in computed)
