@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from digits import images, quantized_digits
+from export.openvino_graphs import SHAPE, Graph, kernels
 from zeropoint.export import ExportError, export_program
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.frontend.onnx import load_onnx_model
@@ -21,36 +21,7 @@ from zeropoint.pipeline import Options
 from zeropoint.pipeline import quantize as quantize_program
 
 CONTRACTIONS = {"Convolution", "FullyConnected"}
-SHAPE = (1, 8, 12, 12)
-Build = Callable[["Graph"], str]
-
-
-class Graph:
-    """An ONNX model under construction; every method returns the name of its result."""
-
-    def __init__(self) -> None:
-        self.random = np.random.default_rng(11)
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-
-    def node(self, op: str, *inputs: str, **attributes: Any) -> str:
-        name = f"{op.lower()}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
-        return name
-
-    def constant(self, array: np.ndarray) -> str:
-        name = f"constant{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(array.astype(np.float32), name))
-        return name
-
-    def convolution(self, value: str, spread: float = 0.3) -> str:
-        weight = self.constant(self.random.normal(0, spread, (8, 8, 3, 3)))
-        return self.node("Conv", value, weight, self.constant(self.random.normal(0, 1, 8)), pads=[1] * 4)
-
-    def model(self, result: str) -> onnx.ModelProto:
-        ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("x", result)]
-        graph = helper.make_graph(self.nodes, "graph", ports[:1], ports[1:], self.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+Build = Callable[[Graph], str]
 
 
 def _residual(graph: Graph) -> str:
@@ -88,18 +59,6 @@ FUSED = {"residual", "two_branches", "pooled"}
 MODELS: dict[str, Build] = {
     build.__name__[1:]: build for build in (_residual, _residual_of_a_relu, _two_branches, _a_chain, _pooled, _of_sums)
 }
-
-
-def kernels(file: OpenVinoFile) -> list[tuple[str, str, str]]:
-    """Type, implementation and the model's ops of every op that runs: `('Convolution', 'jit_avx2_I8', 'conv,add')`."""
-    found = []
-    for op in file.compiled.get_runtime_model().get_ordered_ops():
-        facts = op.get_rt_info()
-        kind, implementation, names = (
-            facts[key].astype(str) for key in ("layerType", "primitiveType", "originalLayersNames")
-        )
-        found.append((kind, implementation, names))
-    return found
 
 
 def test_the_demo_runs_in_integer_kernels_and_every_value_is_predicted(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point
 def _express(region: QuantizeRegionOp) -> None:
     """Give the output of a region its accumulator type if only float ops read it."""
     contraction = plain_contraction(region)
-    if contraction is None or not is_quantized(region) or not _is_for_floats(region) or _is_stated(region):
+    if contraction is None or not is_quantized(region) or not _is_for_floats(region) or is_stated(region):
         return
     lhs, rhs = region.input_specs.data[:2]
     if not isinstance(lhs, UniformQuantizedType) or not isinstance(rhs, UniformQuantizedType):
@@ -52,7 +52,7 @@ def _express(region: QuantizeRegionOp) -> None:
     state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXPRESSED_SUMS])
 
 
-def _is_stated(region: QuantizeRegionOp) -> bool:
+def is_stated(region: QuantizeRegionOp) -> bool:
     """Whether the model or the user states the parameters or the range of the result, to which it has to be rounded."""
     return any(fact.salience == "user" and fact.name in ("parameters", "range") for fact in facts_of(region))
 

@@ -10,8 +10,8 @@ becomes, under profile `openvino`,
 %u = (%v * scale + shift in f64, rounded to f32: a fused multiply-add)
 %2 = (%u clamped, rounded to even, minus the zero point, as i32 at the result's scale)
 ```
-If OpenVINO fuses a sum into the convolution before it, the sum reads %v, not %2 (`numerics.openvino`). Other kernels
-are those of profile `onnxruntime`.
+If OpenVINO fuses a sum or a hard swish into the convolution before it, that kernel reads %v, not %2
+(`numerics.openvino`). Other kernels are those of profile `onnxruntime`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis
 from zeropoint.ir.definitions import defining_op
-from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
 from zeropoint.materialize import elementwise, movement, onnxruntime
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
+from zeropoint.materialize.express_accumulators import is_stated
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.numerics.openvino import PerChannel, RangeFactors, SumTerm, rescaling
@@ -40,7 +42,9 @@ from zeropoint.numerics.storage import dtype_range
 
 REASON = "OpenVINO's kernel computes in floats"
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
-"""The kernels into which OpenVINO fuses a following sum."""
+"""The kernels into which OpenVINO fuses a following sum or hard swish."""
+SLOPE, OFFSET = np.float32(1 / 6), np.float32(0.5)
+"""A hard swish is x * clamp(SLOPE * x + OFFSET, 0, 1)."""
 
 
 def contraction(kernel: MaterializedKernel) -> SSAValue:
@@ -202,6 +206,55 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     return bounded(kernel, _requantized(run, UnroundedFloats(total), result))
 
 
+def hard_swish(kernel: MaterializedKernel) -> SSAValue:
+    """A hard swish in f32, of the unrounded result of the convolution it is fused into, or of the stored integers."""
+    given, run = kernel.values[kernel.arguments[0]], FloatArithmetic(kernel, REASON)
+    maker = defining_op(kernel.region.inputs[0])
+    if isinstance(maker, QuantizeRegionOp) and fuses_hard_swish(maker) and given in kernel.unrounded:
+        real = _real(run, kernel.unrounded[given])
+    elif is_of_bytes(kernel):
+        kind = kernel.type_of(kernel.arguments[0])
+        real = run.times(run.to(run.centred(given, kind), f32), np.float32(kind.scale))
+    else:
+        return elementwise.encased(kernel, REASON)
+    factor = _clamped(run, run.plus(run.times(real, SLOPE), OFFSET), 0, 1)
+    product = UnroundedFloats(run.made(hlo.MultiplyOp(real, factor)))
+    return _requantized(run, product, RangeFactors.of(_of_dtype(kernel.output_type)))
+
+
+def fuses_hard_swish(region: QuantizeRegionOp) -> bool:
+    """Whether OpenVINO computes the hard swish that reads a convolution in the convolution, without rounding before it.
+
+    The hard swish is the only reader, and nothing stands between the two in the file: no clamp, no transpose, and no
+    cast to a type that the model states.
+    """
+    if region.logical_kernel.data not in CONVOLUTIONS or len(list(region.outputs[0].uses)) != 1 or is_stated(region):
+        return False
+    (use,) = region.outputs[0].uses
+    reader, (first, *others) = use.operation, region.body.block.ops
+    if not isinstance(reader, QuantizeRegionOp) or reader.logical_kernel.data != "hard_swish":
+        return False
+    if not isinstance(first, hlo.ConvolutionOp) or not _is_channels_first(first.dimension_numbers.data):
+        return False
+    data, weights, result = *region.input_specs.data[:2], region.output_specs.data[0]
+    return (
+        all(isinstance(op, hlo.AddOp | hlo.BroadcastInDimOp) for op in others[:-1])
+        and all(isinstance(kind, UniformQuantizedType) and kind.storage.is_full_range for kind in (data, result))
+        and isinstance(weights, UniformQuantizedType)
+        and not weights.zero_points.any()
+    )
+
+
+def _is_channels_first(numbers: ConvolutionLayout) -> bool:
+    made = (numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions)
+    return made == (*range(len(made)),)
+
+
+def _real(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
+    """Floats as real numbers."""
+    return of.value if of.unit is None else run.made(hlo.MultiplyOp(of.value, _along(run, of.value, of.unit, of.axis)))
+
+
 def concatenate(kernel: MaterializedKernel) -> SSAValue:
     """A concatenation. Operands with other parameters are rescaled."""
     for argument in kernel.arguments:
@@ -256,6 +309,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "convolution": contraction,
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
+    "hard_swish": hard_swish,
     "rescale": rescale,
     "softmax": softmax,
 }

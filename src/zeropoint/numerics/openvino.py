@@ -15,6 +15,12 @@ to the range of its type, but not rounded. It is expressed in steps of the other
 - t = clamp(fma(v, factor, offset), low, high): `SumTerm`;
 - q = rne(fma(fl(t + r), scale, shift)), with the ends of the result's range divided by the other operand's scale.
 
+If nothing but a hard swish reads a convolution, and its result is not quantized in the file, the hard swish becomes
+part of the convolution, too:
+
+- t = clamp(fl(fl(v * fl(1 / 6)) + 0.5), 0, 1);
+- q = rne(fma(fl(v * t), scale, shift)).
+
 A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
 with two roundings: `rescaling`.
 

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import (
+    ANNOTATED,
     DERIVED,
     EXTREMES,
     OF_TARGET,
@@ -266,7 +267,7 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
         constraints.copies.append(copied(value, op))
         value = constraints.copies[-1].result
     _state_element(constraints, root(value), op.operands[0], op)
-    if isinstance(element, UniformQuantizedType) and constraints.holds(element):
+    if isinstance(element, UniformQuantizedType) and constraints.holds(element) and ANNOTATED not in op.attributes:
         # The pair is put back later if the value gets no quantized type, because the model rounds here.
         constraints.simulated[root(value)] = element
     return value
@@ -292,7 +293,8 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
 def _state_element(constraints: Constraints, value: SSAValue, quantized: SSAValue, op: Operation) -> None:
     element = _element(quantized)
     if isinstance(element, QuantizedType):
-        constraints.state(value, element, "user", demanded_by(op) or f"{op.name} '{written_name(op.results[0])}'")
+        salience = "calibrated" if ANNOTATED in op.attributes else "user"
+        constraints.state(value, element, salience, demanded_by(op) or f"{op.name} '{written_name(op.results[0])}'")
 
 
 def _element(quantized: SSAValue) -> Attribute:

@@ -285,9 +285,9 @@ class PortGraph:
         if known.pinned is None:
             node.widen(known.minimum, known.maximum, known.facts, name)
         elif node.fixed is None:
-            source = next(fact.source for fact in known.facts if fact.name == "parameters")
+            stated = next(fact for fact in known.facts if fact.name == "parameters")
             node.storage = known.pinned.storage
-            node.fix(known.pinned, source, "user")
+            node.fix(known.pinned, stated.source, stated.salience)
             node.minimum, node.maximum = known.minimum, known.maximum
 
 

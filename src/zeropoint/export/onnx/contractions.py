@@ -26,7 +26,7 @@ from zeropoint.ir.quant.channel_scales import transposed_blocks
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 
 
 def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
@@ -154,7 +154,11 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
         attributes = conv_attributes(op, weights.shape[2:], kernel.region)
     source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
     inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
-    made = emit.apply("ConvTranspose" if dilated else "Conv", inputs, kernel.output_spec, shape, name, attributes)
+    kind, is_real = kernel.output_spec, emit.is_real(kernel.region.outputs[0])
+    given = element_of(kernel.region.outputs[0]) if is_real else kind
+    made = emit.apply("ConvTranspose" if dilated else "Conv", inputs, given, shape, name, attributes)
+    if is_real and isinstance(kind, UniformQuantizedType):
+        emit.builder.annotate(made.name, *emit.parameters(kind, made.name))
     made = clamped(kernel, made, emit, f"{name}/clip")
     back = [orders[2].index(axis) for axis in range(len(shape))]
     emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))

@@ -21,9 +21,10 @@ from zeropoint.export.onnx.graph import Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
-from zeropoint.ir.quant import UniformQuantizedType, stored_array
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.materialize.openvino import fuses_hard_swish
 
 WIDE_OPSET, NARROW_OPSET = 21, 21
 """The first opsets with casts to 16 bits, and with casts to 4 bits or by block."""
@@ -102,6 +103,12 @@ class OnnxEmission:
         if not isinstance(kind, UniformQuantizedType):
             return Tensor(real, kind, tensor.shape)
         return self._stored(real, kind, tensor.shape, name)
+
+    def is_real(self, value: SSAValue) -> bool:
+        """Whether a kernel returns a float instead of its quantized type, because OpenVINO computes the next kernel in
+        it."""
+        maker = value.owner
+        return self.for_openvino and isinstance(maker, QuantizeRegionOp) and fuses_hard_swish(maker)
 
     def array(self, value: SSAValue) -> Array | None:
         """The array of a constant or of a broadcast constant; None for a computed value."""

@@ -1,6 +1,7 @@
 """Builder for an ONNX model: nodes, constants, names and the opset they require.
 
-Source: the ONNX IR specification (`onnx.proto`), "External Tensor Data" for constants in a separate file.
+Source: the ONNX IR specification (`onnx.proto`), "External Tensor Data" for constants in a separate file, and
+`TensorAnnotation` for parameters of tensors that no cast has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    StringStringEntryProto,
+    TensorAnnotation,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from zeropoint.ir.tensors import Array
 
@@ -24,6 +35,8 @@ EXTERNAL_ABOVE = 1_900_000_000
 """The maximum number of bytes of constants in one file. protobuf's limit is 2 GiB."""
 EXTERNAL_LEAST = 1024
 """The minimum size in bytes of a constant in the external file."""
+SCALE, ZERO_POINT = "SCALE_TENSOR", "ZERO_POINT_TENSOR"
+"""The keys of a quantization annotation."""
 PAGE = 4096
 """Alignment of constants in bytes, so that they can be memory-mapped."""
 
@@ -50,6 +63,7 @@ class GraphBuilder:
         default_factory=dict[tuple[str, tuple[int, ...], bytes], str]
     )
     renamed: dict[str, str] = field(default_factory=dict[str, str])
+    annotations: list[TensorAnnotation] = field(default_factory=list[TensorAnnotation])
 
     def unique(self, name: str) -> str:
         """A name that no other tensor or node has."""
@@ -91,6 +105,12 @@ class GraphBuilder:
             self.domains.add(domain)
         self.nodes.append(made)
 
+    def annotate(self, name: str, scale: str, zero_point: str) -> None:
+        """State the parameters of a float tensor, for readers of the file; runtimes do not read them."""
+        parts = {SCALE: scale, ZERO_POINT: zero_point}
+        entries = [StringStringEntryProto(key=key, value=value) for key, value in parts.items()]
+        self.annotations.append(TensorAnnotation(tensor_name=name, quant_parameter_tensor_names=entries))
+
     def input(self, name: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> str:
         """Add an input with a unique name."""
         self.taken[name] = 1
@@ -117,9 +137,11 @@ class GraphBuilder:
     def finish(self, name: str, metadata: Mapping[str, object]) -> ModelProto:
         """The model, with the lowest opset and IR version that can represent it."""
         used = {name for node in self.nodes for name in node.input}
+        used |= {entry.value for each in self.annotations for entry in each.quant_parameter_tensor_names}
         # Constants that no node reads are not written.
         constants = [tensor for name, tensor in self.constants.items() if name in used]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, constants)
+        graph.quantization_annotation.extend(self.annotations)
         opsets = [helper.make_opsetid("", self.opset)]
         opsets += [helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
         # The lowest version, because older runtimes reject files with a newer one.

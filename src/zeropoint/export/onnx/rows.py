@@ -41,6 +41,7 @@ from zeropoint.numerics.onnxruntime import line_operands
 OnnxConverter = Callable[[ExportKernel, OnnxEmission], None]
 AXES_OPSET = 18
 """The first opset in which ReduceMax and ReduceMin take axes as an input."""
+HARD_SWISH_OPSET = 14
 
 
 def _source(kernel: ExportKernel, emit: OnnxEmission, port: int = 0) -> Tensor:
@@ -100,6 +101,14 @@ def hard_sigmoid(kernel: ExportKernel, emit: OnnxEmission) -> None:
     operands = [replace(source, kind=read), constant]
     made = emit.apply("Add", operands, kernel.output_spec, kernel.output_shape, name)
     _put(kernel, emit, clamped(kernel, made, emit, f"{name}/clip"))
+
+
+def hard_swish(kernel: ExportKernel, emit: OnnxEmission) -> None:
+    """HardSwish, of the float result of a convolution if the runtime computes both in one kernel."""
+    emit.builder.needs(HARD_SWISH_OPSET)
+    value, name = kernel.region.inputs[0], _name(kernel, emit)
+    source = emit.operand(value, element_of(value)) if emit.is_real(value) else _source(kernel, emit)
+    _put(kernel, emit, emit.apply("HardSwish", [source], kernel.output_spec, kernel.output_shape, name))
 
 
 def softmax(kernel: ExportKernel, emit: OnnxEmission) -> None:
@@ -361,6 +370,7 @@ KERNELS: Mapping[str, OnnxConverter] = {
     "divide": binary("Div"),
     "gather": gather,
     "hard_sigmoid": hard_sigmoid,
+    "hard_swish": hard_swish,
     "leaky_relu": leaky_relu,
     "logistic": function("Sigmoid"),
     "max_pool": max_pool,

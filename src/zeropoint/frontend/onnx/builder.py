@@ -36,7 +36,8 @@ class Builder:
     nested graph.
 
     `integers` has the tensors that an op other than a dequantization reads. `clipped` has the tensors that a Clip
-    bounds before dequantization, with the bounds. `index_bounds` has the smallest and largest values of arguments that
+    bounds before dequantization, with the bounds. `annotated` has the names of the scale and the zero point that the
+    model states of float tensors. `index_bounds` has the smallest and largest values of arguments that
     are indices. `unused_rows` has the tensors that end in unused rows, with the dimension of the rows.
     """
 
@@ -46,6 +47,7 @@ class Builder:
         self.values: dict[str, SSAValue] = {}
         self.integers: set[str] = set()
         self.clipped: Mapping[str, tuple[int, int]] = {}
+        self.annotated: Mapping[str, tuple[str, str]] = {}
         self.index_bounds: dict[SSAValue, tuple[int, int]] = {}
         self.unused_rows: dict[str, int] = {}
         self.location: LocationAttr = UnknownLoc()

@@ -14,6 +14,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.onnx.annotations import annotated, annotated_parameters
 from zeropoint.frontend.onnx.attributes import check_enumerated, check_unread_attributes
 from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.builder import ArrayReader, Builder
@@ -172,6 +173,7 @@ class _GraphImporter:
         self._of_casts.ir_version = model.ir_version
         self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, PER_CHANNEL_OPSET)}
         build.clipped = clipped(nodes_of(model.graph), build.array)
+        build.annotated = annotated_parameters(model.graph)
         build.integers = _read_as_integers(model.graph, build)
         build.convert_node = self._convert_inside
         self.problems: list[str] = []
@@ -269,7 +271,7 @@ class _GraphImporter:
         for name, value in zip(node.output, results, strict=False):
             self.nodes[name] = node_name(node)
             self._build.forget_array(name)
-            self._build.values[name] = value
+            self._build.values[name] = annotated(name, value, self._build)
             if unused is not None:
                 self._build.unused_rows[name] = unused
         if node.op_type in VALUE_SIZED and node.output[0]:
