@@ -81,7 +81,7 @@ def _set_rounded(kernel: ContractionKernel, real: Array, own: Array) -> float:
     damped = with_diagonal(own, DAMPING * mean_diagonal(own))
     least, greatest = kind.storage.minimum - point, kind.storage.maximum - point
     found = error_aware_rounding(real, damped, scales, least, greatest)
-    nearest = rounded(real, scales, kind)
+    nearest = rounded(real, scales, kind).astype(np.float64)
     errors = [_error(real - integers * scales, damped) for integers in (found, nearest)]
     # Greedy rounding is not always better than rounding to nearest.
     if errors[0] > errors[1]:
@@ -96,4 +96,4 @@ def _error(difference: Array, moments: Array) -> float:
 
 def is_feasible(kernel: ContractionKernel) -> bool:
     """Whether sums have at most 32 bits and `MOST_TERMS` terms, and the weight may have any scale."""
-    return not kernel.is_fixed and kernel.is_bounded and kernel.float_weight.shape[2] <= MOST_TERMS
+    return not kernel.is_fixed and kernel.is_bounded and kernel.shape[2] <= MOST_TERMS

@@ -7,7 +7,7 @@ multiples of their scale, so that quantizing them gives exactly the chosen integ
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +29,9 @@ from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.numerics import quantize
+from zeropoint.numerics.accumulator import signed_sums
 from zeropoint.numerics.dot_forms import without_saturation
+from zeropoint.numerics.storage import smallest_dtype
 from zeropoint.solve.equalizable import own_array
 from zeropoint.solve.operands import product_scales
 from zeropoint.solve.weights import bias_type, sum_limit, weight_type
@@ -58,6 +60,8 @@ class ContractionKernel:
     """Whether sums have to fit an accumulator of at most 32 bits. Kernels with 16-bit inputs may have 64 bits."""
     in_pairs: bool = False
     """Whether the products of adjacent terms are first added in 16 bits."""
+    _rounded: tuple[SSAValue, UniformQuantizedType, Array] | None = field(default=None, repr=False)
+    """The weight that was rounded last, its type, and its integers."""
 
     @property
     def name(self) -> str:
@@ -82,9 +86,20 @@ class ContractionKernel:
         return spec
 
     def _array(self, index: int) -> Array:
+        return self._given(index).astype(np.float64)
+
+    def _given(self, index: int) -> Array:
+        """A constant operand, f32."""
         array = constant_array(self.region.inputs[index], self.weights)
         assert array is not None
-        return array.astype(np.float64)
+        return array
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """The sizes (groups, outputs, terms) of the weight as a matrix."""
+        # Of an array that takes no memory.
+        groups, outputs, terms = self.geometry.matrix(np.broadcast_to(np.uint8(0), shape_of(self.op.rhs))).shape
+        return groups, outputs, terms
 
     @property
     def float_weight(self) -> Array:
@@ -110,11 +125,16 @@ class ContractionKernel:
         """The scales of the weight (groups, outputs, 1), or (1, outputs, terms) for weights in blocks."""
         if self.weight_type.is_sub_channel:
             return self.geometry.matrix(element_parameters(shape_of(self.op.rhs), self.weight_type)[0])
-        return np.broadcast_to(self.weight_type.scales, (self.channels,)).reshape(*self.float_weight.shape[:2], 1)
+        return np.broadcast_to(self.weight_type.scales, (self.channels,)).reshape(*self.shape[:2], 1)
 
     def integers(self) -> Array:
-        """The weight as storage integers minus their zero point, (groups, outputs, terms), f64."""
-        return rounded(self.float_weight, self.weight_scales, self.weight_type)
+        """The weight as storage integers minus their zero point, (groups, outputs, terms), read-only."""
+        weight, kind = self.region.inputs[1], self.weight_type
+        if self._rounded is None or self._rounded[0] is not weight or self._rounded[1] != kind:
+            made = rounded(self.geometry.matrix(self._given(1)), self.weight_scales, kind)
+            made.flags.writeable = False
+            self._rounded = weight, kind, made
+        return self._rounded[2]
 
     def quantized_weight(self) -> Array:
         """The weight after quantizing and dequantizing, (groups, outputs, terms), f64."""
@@ -146,7 +166,7 @@ class ContractionKernel:
 
         `integers` (groups, outputs, terms) are stored weights minus their zero point.
         """
-        return self.limit - F32_STEP - np.abs(integers).sum(axis=2).reshape(-1) * self.input_type.affine.reach
+        return self.limit - F32_STEP - magnitudes(integers).reshape(-1) * self.input_type.affine.reach
 
     def types_for(self, matrix: Array, bias: Array) -> UniformQuantizedType:
         """The types of weight and bias for other weights (groups, outputs, terms) and bias (channels,)."""
@@ -208,8 +228,17 @@ class ContractionKernel:
 def rounded(matrix: Array, scales: Array, kind: UniformQuantizedType) -> Array:
     """Real weights as storage integers minus their zero point, rounded to nearest and saturated."""
     point = int(kind.zero_points.reshape(-1)[0])
-    bounds = (kind.storage.minimum, kind.storage.maximum)
-    return quantize(matrix, scales, point, *bounds, expressed=np.float64).astype(np.float64) - point
+    low, high = kind.storage.minimum, kind.storage.maximum
+    stored = quantize(matrix, scales, point, low, high, expressed=np.float64)
+    return stored if not point else (stored.astype(np.int64) - point).astype(smallest_dtype(low - point, high - point))
+
+
+def magnitudes(integers: Array) -> Array:
+    """The sum of |x| over the last axis, of integers or of whole numbers in f64."""
+    if integers.dtype.kind == "f":
+        return np.abs(integers).sum(axis=-1)
+    positive, negative = signed_sums(integers)
+    return positive + negative
 
 
 def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Target) -> ContractionKernel | None:
@@ -240,7 +269,7 @@ def contraction_kernel(region: QuantizeRegionOp, weights: Weights, target: Targe
     points = made.weight_type.zero_points
     # Corrections subtract one zero point from all integers.
     one_point = bool((points == points.reshape(-1)[0]).all())
-    return made if bias.size == math.prod(made.float_weight.shape[:2]) and one_point else None
+    return made if bias.size == math.prod(made.shape[:2]) and one_point else None
 
 
 def contraction_kernels(program: Program, target: Target) -> list[ContractionKernel]:

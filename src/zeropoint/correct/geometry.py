@@ -67,11 +67,14 @@ class ConvolutionGeometry:
         layout, groups = self.convolution.layout, self.convolution.feature_groups
         order = (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
         if x.strides[order[-1]] == x.itemsize and max(self.convolution.lhs_dilation, default=1) == 1:
-            # Channels are adjacent: whole pixels are taken, and one more has the padding.
-            pixels = np.empty((x.size // x.shape[order[-1]] + 1, x.shape[order[-1]]), x.dtype)
-            pixels[:-1], pixels[-1] = x.transpose(order).reshape(pixels[:-1].shape), fill
-            taken = self._pixels([x.shape[dim] for dim in order[:-1]], positions)
-            return pixels[taken].transpose(2, 1, 0).reshape(groups, -1, len(positions))
+            # Channels are adjacent: whole pixels are taken.
+            places, inside = self._pixels([x.shape[dim] for dim in order[:-1]], positions)
+            taken = x.transpose(order)[places]
+            if not inside.all():
+                taken[~inside] = fill
+            return taken.reshape(len(positions), -1, x.shape[order[-1]]).transpose(2, 1, 0).reshape(
+                groups, -1, len(positions)
+            )
         x, starts, steps = self._windows(x, positions, fill)
         if len(steps) == 1 and len(starts) == x.shape[1] and (starts[1:] > starts[:-1]).all():
             found = x  # every pixel, in order
@@ -81,23 +84,24 @@ class ConvolutionGeometry:
                 found[:, number] = x.take(starts + step, axis=1)
         return found.reshape(groups, -1, len(positions))
 
-    def _pixels(self, shape: Sequence[int], positions: Array) -> Array:
-        """The number of the pixel under each tap of each position, (positions, taps), of images (batch, ...).
+    def _pixels(self, shape: Sequence[int], positions: Array) -> tuple[tuple[Array, ...], Array]:
+        """The indices of the pixel under each tap of each position of images (batch, ...), and whether it is inside.
 
-        A tap in the padding gets the number after the last one.
+        The arrays broadcast to (positions, taps of each dimension). A tap in the padding gets the nearest pixel.
         """
         image, *corner = np.unravel_index(positions, (shape[0], *self.sizes))
-        numbers: Array = image.reshape(-1, *(1 for _ in self.taps))
-        inside: Array = np.ones((1,) * numbers.ndim, np.bool_)
+        places: list[Array] = [image.reshape(-1, *(1 for _ in self.taps))]
+        inside: Array = np.ones((len(positions), *self.taps), np.bool_)
         dims = zip(corner, shape[1:], self.taps, self.convolution.strides, strict=True)
         for dim, (at, size, taps, stride) in enumerate(dims):
             steps = np.arange(taps) * self.convolution.rhs_dilation[dim] - self.convolution.padding[dim][0]
             place = (at[:, None] * stride + steps).reshape(
                 len(positions), *(taps if dim == other else 1 for other in range(len(self.taps)))
             )
-            numbers = numbers * size + place
-            inside = inside & (place >= 0) & (place < size)
-        return np.where(inside, numbers, math.prod(shape)).reshape(len(positions), -1)
+            kept = np.clip(place, 0, size - 1)
+            places.append(kept)
+            inside &= kept == place
+        return tuple(places), inside
 
     def _windows(self, x: Array, positions: Array, fill: int) -> tuple[Array, Array, Array]:
         """The padded input (features, pixels), the first pixel of each window, and the offset of each tap."""

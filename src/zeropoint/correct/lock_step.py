@@ -23,9 +23,11 @@ from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import MEMORY, WalkValue
 from zeropoint.interp import Adjustable, LockStepped, Runnable
 from zeropoint.ir.constants import constant_array
-from zeropoint.ir.quant import stored_array
+from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array, shape_of
 
+OFFSET = 128
+"""The distance of an i8 from the u8 that has its place."""
 Note = Callable[[ContractionKernel, str], None]
 """Called with a kernel whose bias was corrected, and a description."""
 
@@ -49,7 +51,8 @@ def correct_in_lock_step(
     for number, mean in progress(sorted(found.items()), "kernels"):
         kernel, before = mean.kernel, _integers(mean.kernel)
         arrays = [_unpadded(array, kernel) for array in steps.sources(number)]
-        text = set_mean(kernel, WalkValue([], arrays, kernel.input_type), mean.chosen, mean.mean)
+        read = WalkValue([], arrays, _as_read(kernel.input_type, arrays))
+        text = set_mean(kernel, read, mean.chosen, mean.mean)
         change = _integers(kernel) - before
         if change.any():
             steps.add(number, change)
@@ -80,6 +83,14 @@ def _is_plain(kernel: ContractionKernel) -> bool:
     return storage.dtype == np.int8 and kernel.input_type.is_per_layer and kernel.is_bounded
 
 
+def _as_read(kind: UniformQuantizedType, arrays: Sequence[Array]) -> UniformQuantizedType:
+    """The type of an operand as it is in memory: of u8, its numbers and its zero point are greater by 128."""
+    if all(array.dtype == np.int8 for array in arrays):
+        return kind
+    low, high = kind.storage.minimum + OFFSET, kind.storage.maximum + OFFSET
+    return UniformQuantizedType.per_layer(Storage.of("u8", low, high), kind.scale, kind.zero_point + OFFSET)
+
+
 def _integers(kernel: ContractionKernel) -> Array:
     """The bias as integers, (channels,), i64."""
     bias = constant_array(kernel.region.inputs[2], kernel.weights)
@@ -89,7 +100,7 @@ def _integers(kernel: ContractionKernel) -> Array:
 
 def _added(kernel: ContractionKernel) -> Array:
     """What the integer program adds to the sums of a kernel, (channels,), i64."""
-    sums = kernel.integers().sum(axis=2).reshape(-1).astype(np.int64)
+    sums = kernel.integers().sum(axis=2, dtype=np.int64).reshape(-1)
     return _integers(kernel) - kernel.input_type.zero_point * sums
 
 

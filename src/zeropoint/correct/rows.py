@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.correct.contractions import ContractionKernel
+from zeropoint.correct.contractions import ContractionKernel, magnitudes
 from zeropoint.correct.geometry import Geometry
 from zeropoint.correct.walk import WalkValue
 from zeropoint.interp import kept_positions
@@ -42,7 +42,7 @@ class ResultRows:
     @staticmethod
     def of(kernel: ContractionKernel) -> ResultRows:
         """The results of a kernel."""
-        groups, _, terms = kernel.float_weight.shape
+        groups, _, terms = kernel.shape
         return ResultRows(kernel.geometry, groups * terms, tuple(shape_of(kernel.region.results[0])))
 
     def sampled_sum(self, result: Array, positions: Array) -> Array:
@@ -127,7 +127,7 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     if kind is None or kind.axis is not None or kernel.weight_type.is_sub_channel:
         return products(quantized_rows(kernel, value, chosen), kernel.quantized_weight())
     weight, point = kernel.integers(), kind.zero_point
-    greatest = np.abs(weight).sum(axis=2).max(initial=0.0) * kind.affine.reach
+    greatest = int(magnitudes(weight).max(initial=0)) * kind.affine.reach
     weight = weight.astype(np.float32 if greatest < EXACT else np.float64)
     multiply = _sums_of_one if weight.shape[1] == 1 else _exact_products
     made = np.empty((kernel.channels, chosen.count), np.float32)
@@ -139,7 +139,7 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
         sums = multiply(weight, rows, point)
         made[:, block.start : block.start + len(rows)] = sums.reshape(kernel.channels, -1)
 
-    in_threads(fill, _blocks(chosen, BLOCK // max(kernel.float_weight[:, 0].size, 1)))
+    in_threads(fill, _blocks(chosen, BLOCK // max(kernel.shape[0] * kernel.shape[2], 1)))
     made *= (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
     return made
 

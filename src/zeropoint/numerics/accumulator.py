@@ -30,15 +30,20 @@ def accumulator_range(
     if weights_by_channel.ndim != 2:
         raise ValueError(f"found weights of shape {weights_by_channel.shape}; expected (channels, terms)")
     low, high = input_min - input_zero_point, input_max - input_zero_point
-    weights = weights_by_channel.astype(np.int64)
-    positive = np.maximum(weights, 0).sum(axis=1)
-    negative = positive - weights.sum(axis=1)  # the sum of |w| over the negative weights
+    positive, negative = signed_sums(weights_by_channel)
     offset = np.asarray(bias, dtype=np.int64)
     # A term that could only raise the minimum or lower the maximum is left out (0), because a partial sum need not have
     # it.
     greatest = positive * max(high, 0) - negative * min(low, 0) + np.maximum(offset, 0)
     least = positive * min(low, 0) - negative * max(high, 0) + np.minimum(offset, 0)
     return least, greatest
+
+
+def signed_sums(weights: AnyArray) -> tuple[IntArray, IntArray]:
+    """The sums of positive integers along the last axis, and of the magnitudes of negative ones. Both must fit i64."""
+    # The maximum in the type of the weights: in i64, it would take eight times the memory of bytes.
+    positive = np.maximum(weights, weights.dtype.type(0)).sum(axis=-1, dtype=np.int64)
+    return positive, positive - weights.sum(axis=-1, dtype=np.int64)
 
 
 def accumulator_bound(

@@ -20,9 +20,13 @@ from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.window_padding import pads
+from zeropoint.numerics.accumulator import signed_sums
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.interval import UNBOUNDED, Interval, product
+
+NARROW = 4
+"""Sums of weights of at most so many bytes fit i64."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +63,27 @@ def dynamic_convolution(ranges: Ranges, op: hlo.DynamicConvOp) -> Interval:
 
 def _weighted(weights: Array, axis: int | None, rank: int, x: Interval, *, pads: bool) -> Sums:
     """Sums with `weights` of shape (channels, terms). If `axis` is None, one range covers all channels."""
-    # -(-2^63) and unsigned weights from 2^63 do not fit i64. `UNBOUNDED` fits no accumulator.
-    wide = weights.astype(np.uint64 if weights.dtype.kind == "u" else np.int64)
-    weights = np.clip(wide, -UNBOUNDED if weights.dtype.kind == "i" else 0, UNBOUNDED).astype(np.int64)
-    positive, negative = _total(np.maximum(weights, 0)), _total(np.maximum(-weights, 0))
-    # The greatest sum takes the greatest input at positive weights and the least at negative ones.
+    positive, negative = _totals(weights)
     up, down = Interval(positive, positive), Interval(negative, negative)
 
     def bounds(given: Interval) -> Interval:
+        # The greatest sum takes the greatest input at positive weights and the least at negative ones.
         found = up * given - down * given
         return found.hull if axis is None else Interval.channels(found.low, found.high, axis, rank)
 
     # In a partial sum, a missing term counts as 0. So the bounds hold for every order of summation.
     partial = bounds(x.with_zero())
-    return Sums(partial if pads else bounds(x), partial)
+    return Sums(partial if pads or x.least <= 0 <= x.greatest else bounds(x), partial)
+
+
+def _totals(weights: Array) -> tuple[IntArray, IntArray]:
+    """The sums of the positive weights of each channel, and of the magnitudes of the negative ones, or upper bounds."""
+    if weights.dtype.kind in "iu" and weights.dtype.itemsize <= NARROW:
+        return signed_sums(weights)  # at most 2^31 times the number of terms, which is far below 2^32
+    # -(-2^63) and unsigned weights from 2^63 do not fit i64. `UNBOUNDED` fits no accumulator.
+    wide = weights.astype(np.uint64 if weights.dtype.kind == "u" else np.int64)
+    weights = np.clip(wide, -UNBOUNDED if weights.dtype.kind == "i" else 0, UNBOUNDED).astype(np.int64)
+    return _total(np.maximum(weights, 0)), _total(np.maximum(-weights, 0))
 
 
 def _total(weights: Array) -> IntArray:

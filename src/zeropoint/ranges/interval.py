@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ EXACT = (1 << 63) - (1 << 24)
 """The greatest magnitude of an exact bound. f64 estimates decide whether it is exceeded. Its distance from 2^63 is
 greater than their error, whose ratio to the bound is below 2^-40."""
 UNBOUNDED = (1 << 63) - 1
+SMALL = 1 << 61
+"""Sums and products of at most this magnitude need no f64 estimate."""
 LARGEST = 1 << 16
 """The maximum number of pairs of bounds for one tensor. Beyond that, the largest dimension is collapsed to one pair."""
 
@@ -69,15 +72,20 @@ class Interval:
         """One pair of bounds for all elements; 0 if there are none."""
         return self if self.low.ndim == 0 else Interval.of(self.least, self.greatest)
 
-    @property
+    @cached_property
     def least(self) -> int:
         """The least lower bound."""
         return int(self.low.min()) if self.low.size else 0
 
-    @property
+    @cached_property
     def greatest(self) -> int:
         """The greatest upper bound."""
         return int(self.high.max()) if self.high.size else 0
+
+    @property
+    def reach(self) -> int:
+        """The greatest |x| of all elements."""
+        return max(self.greatest, -self.least)
 
     @property
     def magnitude(self) -> IntArray:
@@ -110,11 +118,13 @@ class Interval:
     @property
     def is_bounded(self) -> bool:
         """Whether the bounds are exact."""
-        return max(self.greatest, -self.least) <= EXACT
+        return self.reach <= EXACT
 
     # Arithmetic.
 
     def __add__(self, other: Interval) -> Interval:
+        if self.reach + other.reach <= SMALL:
+            return Interval.made(self.low + other.low, self.high + other.high)
         low, high = _sum(self.low, other.low), _sum(self.high, other.high)
         # A sum with an unbounded number is unbounded.
         for bounds in (self, other):
@@ -130,7 +140,8 @@ class Interval:
 
     def __mul__(self, other: Interval) -> Interval:
         # A product is monotone in each factor, so its extremes are products of ends.
-        corners = [product(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
+        multiply = np.multiply if self.reach * other.reach <= SMALL else product
+        corners = [multiply(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
         return Interval.made(np.minimum.reduce(corners), np.maximum.reduce(corners))
 
     def times(self, count: int) -> Interval:

@@ -93,6 +93,8 @@ def exact_scales(channels: Array, scales: Array, most: int) -> Array:
     exact = scales.copy()
     sums_to_one = np.abs(channels.sum(axis=1) - 1) <= F32_ROUNDING * FEW_WEIGHTS
     (few,) = np.nonzero(sums_to_one & (np.count_nonzero(channels, axis=1) <= FEW_WEIGHTS))
+    if not len(few):
+        return exact
     ratios = channels[few] / np.abs(channels[few]).max(axis=1, keepdims=True, initial=0)
     open_ = np.ones(len(few), np.bool_)
     for count in (most, *range(1, most)):  # the usual scale first

@@ -65,7 +65,10 @@ class LockStep:
         return [contraction.source.shape for contraction in self._contractions]
 
     def sources(self, number: int) -> list[Array]:
-        """What contraction `number` reads, by sample, i8: all steps before it have run."""
+        """What contraction `number` reads, by sample, where it is: all steps before it have run.
+
+        It is i8, or u8 of numbers that are greater by 128. Valid until the next call.
+        """
         contraction = self._contractions[number]
         self._run_to(contraction.steps.start)
         return [self._stored(contraction.source, arena) for arena in self._arenas[:-1]]
@@ -141,10 +144,6 @@ class LockStep:
         workers.run(inputs, [array.ctypes.data for array in results], held=(values, results, arena))
 
     def _stored(self, view: View, arena: Array) -> Array:
-        """A copy of stored integers; its elements are in the order in which they are in the arena."""
-        stored: Array = np.ndarray(view.shape, np.int8, arena.data, view.buffer.offset + view.offset, view.strides)
-        offset = self._graph.isa.offset if view.activations else 0
-        order = sorted(range(stored.ndim), key=lambda dim: -view.strides[dim])
-        # The offset of 128 is the highest bit.
-        made = np.bitwise_xor(stored.transpose(order).view(np.uint8), np.uint8(offset)).view(np.int8)
-        return made.transpose(np.argsort(order))
+        """Stored integers, with the offset that they have in the arena."""
+        dtype = np.uint8 if view.activations and self._graph.isa.offset else np.int8
+        return np.ndarray(view.shape, dtype, arena.data, view.buffer.offset + view.offset, view.strides)
