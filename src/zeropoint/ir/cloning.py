@@ -6,9 +6,10 @@ the number of arguments.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TypeVar
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 Op = TypeVar("Op", bound=Operation)
 
@@ -16,8 +17,9 @@ Op = TypeVar("Op", bound=Operation)
 def cloned(op: Op) -> Op:
     """The result of `op.clone()`."""
     values: dict[SSAValue, SSAValue] = {}
-    copy = _without_operands(op, values, {})
-    for old, new in zip(op.walk(), copy.walk(), strict=True):
+    early: list[tuple[Operation, Operation]] = []
+    copy = _copy(op, values, {}, early)
+    for old, new in early:
         new.operands = tuple(values.get(operand, operand) for operand in old.operands)
     return copy
 
@@ -30,9 +32,30 @@ def without_ops(block: Block) -> Block:
     return copy
 
 
-def _without_operands(op: Op, values: dict[SSAValue, SSAValue], blocks: dict[Block, Block]) -> Op:
-    """A copy without operands. Adds the copies of values and blocks to `values` and `blocks`."""
-    copy = op.clone_without_regions(values, blocks, clone_operands=False)
+def _copy(
+    op: Op, values: dict[SSAValue, SSAValue], blocks: dict[Block, Block], early: list[tuple[Operation, Operation]]
+) -> Op:
+    """A copy. Adds the copies of values and blocks to `values` and `blocks`.
+
+    Adds an op that reads a value that has no copy yet, and its copy, to `early`: the operands are those of `op`.
+    """
+    given = list(op.operands)
+    operands = [values.get(operand, operand) for operand in given]
+    copy = type(op).create(
+        operands=operands,
+        result_types=op.result_types,
+        properties=op.properties,
+        attributes=op.attributes,
+        location=op.location,
+        successors=[blocks.get(successor, successor) for successor in op.successors],
+        regions=[Region() for _ in op.regions],
+    )
+    if any(map(is_, given, operands)):
+        early.append((op, copy))
+    for old, new in zip(op.results, copy.results, strict=True):
+        values[old] = new
+        if old.name_hint is not None:
+            new.name_hint = old.name_hint
     for region, new_region in zip(op.regions, copy.regions, strict=True):
         pairs = [(block, without_ops(block)) for block in region.blocks]
         blocks.update(pairs)
@@ -40,5 +63,5 @@ def _without_operands(op: Op, values: dict[SSAValue, SSAValue], blocks: dict[Blo
             values.update(zip(block.args, new.args, strict=True))
             new_region.add_block(new)
         for block, new in pairs:
-            new.add_ops([_without_operands(inner, values, blocks) for inner in block.ops])
+            new.add_ops([_copy(inner, values, blocks, early) for inner in block.ops])
     return copy

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ComplexType, IntegerType, Signedness, TensorType, f32, f64, i1
+from xdsl.dialects.builtin import ComplexType, IntegerType, NoneAttr, Signedness, TensorType, f32, f64, i1
 from xdsl.ir import Attribute, BlockArgument, OpResult, ParametrizedAttribute, SSAValue
 
 from zeropoint.errors import Error
@@ -62,6 +62,11 @@ def _integer_dtype(width: int, unsigned: bool) -> np.dtype[Any]:
     return np.dtype(f"{'u' if unsigned else 'i'}{max(8, 1 << (width - 1).bit_length()) // 8}")
 
 
+@lru_cache
+def _integer_element(width: int, unsigned: bool) -> Attribute:
+    return IntegerType(width, Signedness.UNSIGNED if unsigned else Signedness.SIGNLESS)
+
+
 def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
     """The element type of values held in `dtype`; the inverse of `element_dtype` for types that are not quantized.
 
@@ -72,10 +77,8 @@ def dtype_element(dtype: np.dtype[Any] | type) -> Attribute:
         return _ELEMENTS[dtype]
     if dtype.kind == "b":
         return i1
-    if dtype.kind == "i":
-        return IntegerType(dtype.itemsize * 8)
-    if dtype.kind == "u":
-        return IntegerType(dtype.itemsize * 8, Signedness.UNSIGNED)
+    if dtype.kind in "iu":
+        return _integer_element(dtype.itemsize * 8, dtype.kind == "u")
     raise UnheldType(f"found dtype {dtype}, which has no MLIR element type")
 
 
@@ -118,7 +121,8 @@ def real_element(element_type: Attribute) -> Attribute:
 
 def with_element(value: SSAValue | Attribute, element_type: Attribute) -> TensorType[Attribute]:
     """The same shape with another element type."""
-    return TensorType(element_type, shape_of(value))
+    # By the attribute of the shape: one number for each dimension need not be made again.
+    return TensorType.new((tensor_of(value).shape, element_type, NoneAttr()))
 
 
 def with_shape(value: SSAValue | Attribute, shape: Sequence[int]) -> TensorType[Attribute]:

@@ -75,12 +75,12 @@ class Interval:
     @cached_property
     def least(self) -> int:
         """The least lower bound."""
-        return int(self.low.min()) if self.low.size else 0
+        return _one(self.low, np.minimum)
 
     @cached_property
     def greatest(self) -> int:
         """The greatest upper bound."""
-        return int(self.high.max()) if self.high.size else 0
+        return _one(self.high, np.maximum)
 
     @property
     def reach(self) -> int:
@@ -237,6 +237,13 @@ def _checked(estimate: npt.NDArray[np.float64], exact: IntArray) -> IntArray:
     # The exact result may have wrapped around, so the f64 estimate decides. `EXACT` leaves more room than its error.
     past = np.abs(estimate) > EXACT
     return np.asarray(np.where(past, np.where(estimate > 0, UNBOUNDED, -UNBOUNDED), exact), np.int64)
+
+
+def _one(bounds: IntArray, extreme: np.ufunc) -> int:
+    """The extreme of bounds; 0 if there are none."""
+    if bounds.ndim == 0:
+        return int(bounds)
+    return int(extreme.reduce(bounds, axis=None)) if bounds.size else 0
 
 
 def _number(number: int) -> IntArray:
