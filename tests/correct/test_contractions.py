@@ -52,7 +52,10 @@ def test_rows_times_weights_are_what_the_float_kernel_computes(case: Case) -> No
         chosen = kernel.geometry.rows(x, positions)
         for axis in range(x.ndim):  # each dimension in turn has adjacent elements
             stored = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, axis, -1)), -1, axis)
-            np.testing.assert_array_equal(kernel.geometry.columns(stored, positions), chosen.swapaxes(1, 2))
+            # Of two inputs, the second one negative.
+            found = kernel.geometry.terms([stored, -stored], [positions, positions[1:]])
+            expected = np.concatenate([chosen, -chosen[:, 1:]], axis=1)
+            np.testing.assert_array_equal(found, expected.transpose(1, 2, 0))
         sums = products(chosen, kernel.float_weight).T
         found = np.clip(sums + kernel.float_bias.astype(np.float32), kernel.bounds.low, kernel.bounds.high)
         expected = kernel.geometry.results(y, positions)
@@ -75,8 +78,8 @@ def test_sums_of_integers_are_exact(case: Case, block: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rows, "BLOCK", block)
             found = rows.quantized_sums(kernel, WalkValue(stored, stored, kind), chosen)
-        columns = np.concatenate([kernel.geometry.columns(stored[n], taken, point) for n, taken in chosen], axis=2)
-        exact = np.matmul(weight, columns.astype(np.int64) - point).reshape(kernel.channels, -1)
+        rows_read = np.concatenate([kernel.geometry.rows(stored[n], taken, point) for n, taken in chosen], axis=1)
+        exact = np.matmul(weight, rows_read.swapaxes(1, 2).astype(np.int64) - point).reshape(kernel.channels, -1)
         scales = (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
         np.testing.assert_array_equal(found, exact.astype(np.float32) * scales)
 

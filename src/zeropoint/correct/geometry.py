@@ -26,8 +26,8 @@ class Geometry(Protocol):
         """The rows (groups, positions, terms) of an input. `fill` is the padding value."""
         ...
 
-    def columns(self, x: Array, positions: Array, fill: int = 0) -> Array:
-        """The rows as columns, (groups, terms, positions)."""
+    def terms(self, several: Sequence[Array], positions: Sequence[Array], fill: int = 0) -> Array:
+        """The rows of several inputs, one after the other, (positions, terms, groups)."""
         ...
 
     def matrix(self, weight: Array) -> Array:
@@ -63,18 +63,29 @@ class ConvolutionGeometry:
             found[:, :, number] = x.T[starts + step]
         return found.reshape(len(positions), self.convolution.feature_groups, -1).swapaxes(0, 1)
 
-    def columns(self, x: Array, positions: Array, fill: int = 0) -> Array:
+    def terms(self, several: Sequence[Array], positions: Sequence[Array], fill: int = 0) -> Array:
         layout, groups = self.convolution.layout, self.convolution.feature_groups
         order = (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
-        if x.strides[order[-1]] == x.itemsize and max(self.convolution.lhs_dilation, default=1) == 1:
-            # Channels are adjacent: whole pixels are taken.
-            places, inside = self._pixels([x.shape[dim] for dim in order[:-1]], positions)
-            taken = x.transpose(order)[places]
-            if not inside.all():
-                taken[~inside] = fill
-            return taken.reshape(len(positions), -1, x.shape[order[-1]]).transpose(2, 1, 0).reshape(
-                groups, -1, len(positions)
-            )
+        adjacent = all(x.strides[order[-1]] == x.itemsize for x in several)
+        if not adjacent or max(self.convolution.lhs_dilation, default=1) > 1:
+            found = (self._columns(x, at, fill) for x, at in zip(several, positions, strict=True))
+            return np.concatenate([columns.transpose(2, 1, 0) for columns in found])
+        # Channels are adjacent: whole pixels are taken.
+        turned = [x.transpose(order) for x in several]
+        places, inside = self._pixels(turned[0].shape[:-1], np.concatenate(positions))
+        taken = np.empty((len(inside), *self.taps, turned[0].shape[-1]), turned[0].dtype)
+        ends = np.cumsum([len(some) for some in positions])
+        for x, end, some in zip(turned, ends, positions, strict=True):
+            part = slice(end - len(some), end)
+            taken[part] = x[tuple(place[part] for place in places)]
+        if not inside.all():
+            taken[~inside] = fill
+        taps, features = math.prod(self.taps), taken.shape[-1] // groups
+        grouped = taken.reshape(len(taken), taps, groups, features)
+        return grouped.transpose(0, 3, 1, 2).reshape(len(taken), features * taps, groups)
+
+    def _columns(self, x: Array, positions: Array, fill: int) -> Array:
+        """The input rows as columns, (groups, terms, positions)."""
         x, starts, steps = self._windows(x, positions, fill)
         if len(steps) == 1 and len(starts) == x.shape[1] and (starts[1:] > starts[:-1]).all():
             found = x  # every pixel, in order
@@ -82,7 +93,7 @@ class ConvolutionGeometry:
             found = np.empty((len(x), len(steps), len(positions)), x.dtype)
             for number, step in enumerate(steps):
                 found[:, number] = x.take(starts + step, axis=1)
-        return found.reshape(groups, -1, len(positions))
+        return found.reshape(self.convolution.feature_groups, -1, len(positions))
 
     def _pixels(self, shape: Sequence[int], positions: Array) -> tuple[tuple[Array, ...], Array]:
         """The indices of the pixel under each tap of each position of images (batch, ...), and whether it is inside.
@@ -149,8 +160,9 @@ class ProductGeometry:
     contracted: tuple[int, ...]
     weight_contracted: tuple[int, ...]
 
-    def columns(self, x: Array, positions: Array, fill: int = 0) -> Array:
-        return self.rows(x, positions, fill).swapaxes(1, 2)
+    def terms(self, several: Sequence[Array], positions: Sequence[Array], fill: int = 0) -> Array:
+        found = [self.rows(x, at, fill) for x, at in zip(several, positions, strict=True)]
+        return np.concatenate(found, axis=1).transpose(1, 2, 0)
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
         terms = math.prod(x.shape[dim] for dim in self.contracted)

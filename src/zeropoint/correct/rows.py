@@ -133,9 +133,9 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     made = np.empty((kernel.channels, chosen.count), np.float32)
 
     def fill(block: _Block) -> None:
-        found = [kernel.geometry.columns(value.stored[n], positions, point) for n, positions in block.samples]
         # Positions first, as they are in memory if channels are adjacent there.
-        rows = np.concatenate([columns.transpose(2, 1, 0) for columns in found])
+        stored, positions = [value.stored[n] for n, _ in block.samples], [each for _, each in block.samples]
+        rows = kernel.geometry.terms(stored, positions, point)
         sums = multiply(weight, rows, point)
         made[:, block.start : block.start + len(rows)] = sums.reshape(kernel.channels, -1)
 
