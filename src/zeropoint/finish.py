@@ -140,7 +140,7 @@ class Finish:
         else:
             decided = self._passed(DECIDING_PASSES, calibrated)
         start = perf_counter()
-        propagated, corrections = correct(
+        propagated, corrections, lowered = correct(
             decided,
             self.parts,
             self.platform,
@@ -156,7 +156,8 @@ class Finish:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
         quantized = self._passed(QUANTIZING_PASSES, propagated)
         # The program carries its profile, and ops with another profile carry theirs.
-        integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": self.options.io}, self.progress)
+        given, passes = (quantized, INTEGER_PASSES) if lowered is None else (lowered, ())
+        integer = run_all((*passes, *EDGE_PASSES), given, {"io": self.options.io}, self.progress)
         return Quantization(
             self.fused,
             calibrated,

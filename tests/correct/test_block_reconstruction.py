@@ -305,7 +305,7 @@ def test_a_block_computes_what_its_kernels_compute() -> None:
 
 
 def test_learned_blocks_are_nearer_to_float_on_other_samples() -> None:
-    program, done = correct(propagated(), SampleParts.of(samples(24)), PLATFORM, effort="best", methods=[NAME])
+    program, done, _ = correct(propagated(), SampleParts.of(samples(24)), PLATFORM, effort="best", methods=[NAME])
     verify(program.module)
     verify(integer_program(materialize(program)).module)
     assert (done.kept, done.refined, done.refit) == (None, (NAME,), 24)
@@ -316,7 +316,7 @@ def test_learned_blocks_are_nearer_to_float_on_other_samples() -> None:
 
 def test_they_add_to_the_best_method_and_both_are_named() -> None:
     names = ["block_reconstruction", "empirical_bias"]
-    program, done = correct(propagated(), SampleParts.of(samples(24)), PLATFORM, effort="best", methods=names)
+    program, done, _ = correct(propagated(), SampleParts.of(samples(24)), PLATFORM, effort="best", methods=names)
     assert done.all_kept == ("empirical_bias", NAME)
     assert [attempt.method for attempt in done.attempts] == ["empirical_bias", NAME]
     assert done.attempts[1].held > done.attempts[0].held
@@ -342,7 +342,7 @@ def test_blocks_that_learning_makes_worse_stay_as_they_were(monkeypatch: pytest.
 
     monkeypatch.setattr(module, "WEIGHT_RATE", 50.0)  # noise
     before = str(propagated().module)
-    program, done = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=[NAME])
+    program, done, _ = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=[NAME])
     assert done.all_kept == ()
     assert done.after == done.before
     assert "block_reconstruction undone" in done.summary()

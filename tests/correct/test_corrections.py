@@ -38,6 +38,7 @@ from zeropoint.ir.stablehlo import (
     ConvolutionOp,
 )
 from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.text import ResourceArrays, print_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
@@ -89,7 +90,7 @@ def propagated() -> Program:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_a_program_that_is_proved_and_nearer_to_float(method: str) -> None:
-    program, done = correct(propagated(), SampleParts.of(samples(16)), PLATFORM, effort="best", methods=[method])
+    program, done, _ = correct(propagated(), SampleParts.of(samples(16)), PLATFORM, effort="best", methods=[method])
     verify(program.module)
     verify(integer_program(materialize(program)).module)
     assert done.kept == method
@@ -108,6 +109,23 @@ def test_a_method_gives_the_same_program_every_time(method: str) -> None:
     assert str(programs[0].module) == str(programs[1].module)
 
 
+@pytest.mark.parametrize(("method", "undone"), [("analytic_bias", False), ("closed_form", False), ("analytic_bias", True)])
+def test_the_integer_program_that_was_judged_is_that_of_the_result(
+    method: str, undone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if undone:
+        monkeypatch.setattr(OutputNoise, "is_less", lambda self, other: False)
+    parts = SampleParts.of(samples(8))
+    made = correct(propagated(), parts, PLATFORM, effort="best", methods=[method], refit=False)
+    again = integer_program(materialize(made.program))
+    assert made.done.kept == (None if undone else method)
+    assert made.integer is not None
+    assert print_program(made.integer) == print_program(again)
+    arrays = ResourceArrays(again)
+    for name, array in ResourceArrays(made.integer).items():
+        np.testing.assert_array_equal(array, arrays[name])
+
+
 def test_the_given_program_is_not_changed() -> None:
     before = str(propagated().module)
     correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best")
@@ -115,7 +133,7 @@ def test_the_given_program_is_not_changed() -> None:
 
 
 def test_after_empirical_correction_means_agree_behind_the_bounds() -> None:
-    program, _ = correct(propagated(), SampleParts.of(samples(16)), PLATFORM, effort="balanced")
+    program, _, _ = correct(propagated(), SampleParts.of(samples(16)), PLATFORM, effort="balanced")
     gaps: list[float] = []
     exact = [Interpreter(network())(sample)["y0"] for sample in samples(16)]
     for made in (propagated(), program):
@@ -172,7 +190,7 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
         biased(program, 1.0)
 
     monkeypatch.setitem(METHODS, "analytic_bias", type(METHODS["analytic_bias"])(spoil, "spoils"))  # pyright: ignore (of the same class)
-    program, done = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="fast")
+    program, done, _ = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="fast")
     assert done.kept is None
     assert done.after == done.before
     assert "analytic_bias undone" in done.summary()
@@ -183,8 +201,8 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
 
 def test_the_kept_least_squares_are_fitted_again_to_all_samples() -> None:
     listed = samples(16)
-    program, done = correct(propagated(), SampleParts.of(listed), PLATFORM, effort="best", methods=["closed_form"])
-    first, once = correct(
+    program, done, _ = correct(propagated(), SampleParts.of(listed), PLATFORM, effort="best", methods=["closed_form"])
+    first, once, _ = correct(
         propagated(), SampleParts.of(listed), PLATFORM, effort="best", methods=["closed_form"], refit=False
     )
     assert (done.refit, once.refit) == (16, 0)
@@ -220,7 +238,7 @@ def test_a_second_fit_that_is_worse_on_the_samples_that_it_was_fitted_to_is_undo
             biased(program, 1.0)
 
     monkeypatch.setitem(METHODS, "closed_form", replace(given, run=spoil))  # pyright: ignore (a test's own entry)
-    _, done = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=["closed_form"])
+    _, done, _ = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="best", methods=["closed_form"])
     assert (done.kept, done.refit) == ("closed_form", 0)
 
 
@@ -234,7 +252,7 @@ def biased(program: Program, shift: float) -> None:
 
 
 def test_explain_says_what_was_tried_and_what_each_kernel_got() -> None:
-    program, _ = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="balanced")
+    program, _, _ = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="balanced")
     integer = integer_program(materialize(program))
     assert "corrections, by SQNR on 2 samples held back:\n  empirical_bias: " in explain(integer).overview()
     (value,) = [

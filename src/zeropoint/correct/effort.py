@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
@@ -158,6 +159,17 @@ class Corrections:
         return f"{', '.join(others)} and {last} were" if others else f"{last} was"
 
 
+class Corrected(NamedTuple):
+    """A propagated program with corrections, and the record of what was tried.
+
+    `integer` is its integer program, if that was made to judge it.
+    """
+
+    program: Program
+    done: Corrections
+    integer: Program | None = None
+
+
 def check_methods(effort: str, methods: Sequence[str] | None) -> tuple[str, ...]:
     """The methods of an effort, or the given `methods`. Raises OptionError for unknown names."""
     if effort not in PRESETS:
@@ -182,10 +194,10 @@ def correct(
     equalized: Equalized | None = None,
     refit: bool = True,
     judged: Judged | None = None,
-) -> tuple[Program, Corrections]:
-    """Return the propagated program with the correction that brings it closest to float on the held-back samples.
+) -> Corrected:
+    """The propagated program with the correction that brings it closest to float on the held-back samples.
 
-    Also returns a record of what was tried. `reference` is the propagated program whose float form gives the expected
+    Also a record of what was tried. `reference` is the propagated program whose float form gives the expected
     outputs; it defaults to `program`. (Equalization changes the float form slightly where a clamp cuts.) `equalized` is
     the result of equalization, for the record. With `refit`, the kept method is fitted again to all samples, if it
     benefits from more samples. `judged` is the program with `judge_of` these parts, if its outputs have already been
@@ -193,7 +205,7 @@ def correct(
     """
     names = [name for name in check_methods(effort, methods) if name != EQUALIZE]
     if not parts.fitted or not (names or equalized):
-        return program, Corrections(effort, parts.judges)
+        return Corrected(program, Corrections(effort, parts.judges))
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
     if judged is None:
@@ -201,15 +213,14 @@ def correct(
     judge = judged.judge
     platform = replace(platform, means=judge.means if judge.program is program else None, uncorrected=judged.run)
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
-    before = judged.noise()
     # The threads of NumPy's matrix library change the last digits of its sums, and poll for longer than they compute.
     with threadpool_limits(1, user_api="blas"):
-        best, attempts = trial.best(names, before)
-        made, again = trial.refitted(best) if refit else (best.program, 0)
-    first, last = (trial.figures(noise) for noise in (before, best.noise))
+        best, attempts = trial.best(names, judged)
+        made, again = trial.refitted(best) if refit else (best, 0)
+    first, last = (trial.figures(noise) for noise in (judged.noise(), best.noise))
     count = len(parts.fitted) if parts.apart else 0
     figures = (first, last, tuple(attempts), best.method, equalized, count, judge.counts, again, best.refined)
-    return _recorded(made, Corrections(effort, parts.judges, *figures))
+    return _recorded(made.program, Corrections(effort, parts.judges, *figures), made.integer)
 
 
 def judge_of(
@@ -250,6 +261,8 @@ class _Candidate:
     method: str | None
     noise: OutputNoise
     refined: tuple[str, ...] = ()
+    integer: Program | None = None
+    """The integer program, if it was made to be judged."""
 
 
 @dataclass(frozen=True)
@@ -282,22 +295,23 @@ class _Trial:
         made = self.biased.clone()
         run = METHODS[method].run(made, samples, self.platform, self.progress)
         judged = self.judge.judged(made) if run is None else Judged(self.judge, made, run)
-        return _Candidate(made, method, judged.noise())
+        return _Candidate(made, method, judged.noise(), integer=judged.integer)
 
     def refine(self, name: str, given: _Candidate, samples: Samples) -> _Candidate:
         """A candidate with a refinement on top; the given one if the refinement changes nothing."""
         made = given.program.clone() if given.method else self.biased.clone()
         if not REFINEMENTS[name].run(made, self.biased, samples, self.platform, self.progress):
             return given
-        return _Candidate(made, given.method, self.judge.noise(made), (*given.refined, name))
+        judged = self.judge.judged(made)
+        return _Candidate(made, given.method, judged.noise(), (*given.refined, name), judged.integer)
 
-    def best(self, names: Sequence[str], before: OutputNoise) -> tuple[_Candidate, list[Attempt]]:
+    def best(self, names: Sequence[str], before: Judged) -> tuple[_Candidate, list[Attempt]]:
         """The candidate with the least noise on the held-back samples, with the refinements that improve it, and all
         attempts.
 
         It is the uncorrected program if no method is better.
         """
-        least = _Candidate(self.program, None, before)
+        least = _Candidate(self.program, None, before.noise(), integer=before.integer)
         attempts: list[Attempt] = []
         # A stable sort, which puts refinements after methods.
         for name in sorted(names, key=lambda name: name in REFINEMENTS):
@@ -310,16 +324,16 @@ class _Trial:
                 least = found
         return least, attempts
 
-    def refitted(self, best: _Candidate) -> tuple[Program, int]:
+    def refitted(self, best: _Candidate) -> tuple[_Candidate, int]:
         """The best program, fitted to all samples, and their number; the first fit and 0 if a second fit cannot
         help."""
         # Channel means hardly change with more samples: 22.43 and 22.45 dB on other data of EfficientNet-Lite0.
         gains = best.refined or (best.method is not None and METHODS[best.method].is_refitted)
         if not gains or not self.parts.every:
-            return best.program, 0
+            return best, 0
         used = [len(fitting(self.biased, samples)) for samples in (self.parts.every, self.parts.fitted)]
         if used[0] <= used[1]:
-            return best.program, 0
+            return best, 0
         again = _Candidate(self.program, None, best.noise)
         if best.method is not None:
             again = self.fit(best.method, self.parts.every)
@@ -328,15 +342,23 @@ class _Trial:
         # The held-back samples are fitted now, so more noise on them can only be a loss.
         worse = again.noise[: self.held].mean > best.noise[: self.held].mean
         same = (again.method, again.refined) == (best.method, best.refined)
-        return (again.program, used[0]) if same and not worse else (best.program, 0)
+        return (again, used[0]) if same and not worse else (best, 0)
 
 
-def _recorded(program: Program, done: Corrections) -> tuple[Program, Corrections]:
-    """A copy with the record on its module, and a fact on every region that was equalized."""
+def _recorded(program: Program, done: Corrections, integer: Program | None = None) -> Corrected:
+    """A copy with the record on its module, and a fact on every region that was equalized.
+
+    `integer` is the integer program without the record.
+    """
+    record = ArrayAttr([fact.attribute() for fact in done.facts()])
     program = program.clone()
-    program.module.attributes[CORRECTIONS] = ArrayAttr([fact.attribute() for fact in done.facts()])
+    program.module.attributes[CORRECTIONS] = record
     for op in program.entry.ops:
         text = op.attributes.pop(EQUALIZED, None)
         if isinstance(text, StringAttr):
             state_facts(op, [*facts_of(op), Fact("equalized", text.data, "calibrated", EQUALIZE)])
-    return program, done
+            integer = None  # its ops lack this fact
+    if integer is not None:
+        integer = integer.clone()
+        integer.module.attributes[CORRECTIONS] = record
+    return Corrected(program, done, integer)

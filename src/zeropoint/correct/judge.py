@@ -74,7 +74,7 @@ class Judge:
         """A propagated program whose noise can be measured on some of the samples first."""
         stages = cast("list[Callable[[Program], Program]]", [materialize, integer_program])
         made = in_sequence(self.progress(stages, "lower"), program)
-        return Judged(self, program, self._engine.prepare(made))
+        return Judged(self, program, self._engine.prepare(made), made)
 
     def energies(self, run: Runnable, number: int) -> SampleEnergies:
         """Signal and noise of each output of a prepared program, on the sample with this number."""
@@ -83,10 +83,13 @@ class Judge:
 
 
 class Judged:
-    """A propagated program that is lowered and prepared once, and run at most once on each sample."""
+    """A propagated program that is lowered and prepared once, and run at most once on each sample.
 
-    def __init__(self, judge: Judge, program: Program, run: Runnable):
-        self.judge, self.program, self.run = judge, program, run
+    `integer` is its integer program; None if `run` has another one with changed constants.
+    """
+
+    def __init__(self, judge: Judge, program: Program, run: Runnable, integer: Program | None = None):
+        self.judge, self.program, self.run, self.integer = judge, program, run, integer
         self._found: dict[int, SampleEnergies] = {}
 
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
