@@ -109,7 +109,9 @@ def test_a_method_gives_the_same_program_every_time(method: str) -> None:
     assert str(programs[0].module) == str(programs[1].module)
 
 
-@pytest.mark.parametrize(("method", "undone"), [("analytic_bias", False), ("closed_form", False), ("analytic_bias", True)])
+@pytest.mark.parametrize(
+    ("method", "undone"), [("analytic_bias", False), ("closed_form", False), ("analytic_bias", True)]
+)
 def test_the_integer_program_that_was_judged_is_that_of_the_result(
     method: str, undone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

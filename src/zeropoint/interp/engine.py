@@ -37,7 +37,10 @@ class LockStepped(Runnable, Protocol):
         ...
 
     def sources(self, number: int) -> list[Array]:
-        """What contraction `number` reads, by sample, until the next call: i8, or u8 of numbers that are greater by 128."""
+        """What contraction `number` reads, by sample: i8, or u8 of numbers that are greater by 128.
+
+        Valid until the next call.
+        """
         ...
 
     def add(self, number: int, change: Array) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -70,7 +71,12 @@ def correction_named(name: str) -> Correction:
 
 def storage_element(quantized: UniformQuantizedType) -> IntegerType:
     """The signless integer type in which a quantized value is stored."""
-    return IntegerType(quantized.storage.type.width)
+    return _signless(quantized.storage.type.width)
+
+
+@lru_cache
+def _signless(width: int) -> IntegerType:
+    return IntegerType(width)
 
 
 def stored_element(value: SSAValue) -> UniformQuantizedType | None:

@@ -179,8 +179,9 @@ def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: in
     # The float type must represent the bounds: f32 does not represent 2^31 - 1, and f16 does not represent 32767.
     exact = np.float32 if rounded.dtype != np.float64 and extreme <= 1 << 24 else np.float64
     values = rounded.astype(exact, copy=False)
-    unknown: BoolArray = np.isnan(values)
-    if unknown.any():
+    # The sum is NaN if there is a NaN, or infinities of both signs. Finding it takes one pass and no memory.
+    if np.isnan(values.sum()):
+        unknown: BoolArray = np.isnan(values)
         of_nan = np.zeros_like(zeros) if rule.nan_is_stored_zero else zeros
         values = np.where(unknown, (of_nan - offsets).astype(exact), values)
     values = np.minimum(np.maximum(values, low.astype(exact)), high.astype(exact))

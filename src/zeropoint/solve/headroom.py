@@ -121,6 +121,6 @@ def summed_terms(region: QuantizeRegionOp) -> int:
     return 1 if op is None else prod(shape_of(op.inputs[0])[i] for i in array_values(op.dimensions))
 
 
-def least_output_scale(ports: HeadroomPorts) -> float:
-    """The least output scale at which the kernel's largest result is at most 2^25 steps."""
-    return greatest_result(ports) * LEAST_SHARE
+def least_output_scale(greatest: float) -> float:
+    """The least output scale at which the largest result of a kernel is at most 2^25 steps."""
+    return greatest * LEAST_SHARE

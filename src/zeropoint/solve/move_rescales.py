@@ -45,7 +45,7 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.classes import cuts_off
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.headroom import HeadroomPorts, greatest_real, least_output_scale
+from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_result, least_output_scale
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice, left_float
 from zeropoint.solve.operands import operand_type
@@ -184,7 +184,7 @@ class _Moves:
     def _least_scale(self, kernel: ChosenKernel, inputs: tuple[Attribute, ...]) -> float:
         arrays = tuple(constant_array(value, self.program.weights) for value in kernel.region.inputs)
         greatest = tuple(greatest_real(spec, array) for spec, array in zip(inputs, arrays, strict=True))
-        return least_output_scale(HeadroomPorts(kernel.region, greatest, arrays, self.program.weights))
+        return least_output_scale(greatest_result(HeadroomPorts(kernel.region, greatest, arrays, self.program.weights)))
 
     def _absorb(self, rescale: QuantizeRegionOp) -> bool:
         """Let kernels that accept any parameters read the value before the rescale."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.dataflow_order import dataflow_order
@@ -33,47 +33,57 @@ def _hash(*parts: object) -> str:
     return blake2b(repr(parts).encode(), digest_size=12).hexdigest()
 
 
-def _properties(op: Operation) -> str:
-    return repr(sorted((name, str(value)) for name, value in op.properties.items()))
+class _Texts(dict[Attribute, str]):
+    """The texts of attributes. A program repeats its types, and printing one takes longer than finding it."""
+
+    def __missing__(self, attribute: Attribute) -> str:
+        self[attribute] = text = str(attribute)
+        return text
 
 
-def _known(value: SSAValue, constraints: Constraints) -> object:
+def _properties(op: Operation, texts: _Texts) -> str:
+    return repr(sorted((name, texts[value]) for name, value in op.properties.items()))
+
+
+def _known(value: SSAValue, constraints: Constraints, texts: _Texts) -> object:
     """The type of a value and the constraints that the model puts on it."""
     found = constraints.get(value)
     if found is None:
-        return str(value.type)
+        return texts[value.type]
     stated = (found.minimum, found.maximum, str(found.pinned), found.least_bits, found.float_reason is None)
-    return str(value.type), stated, found.coupled is None
+    return texts[value.type], stated, found.coupled is None
 
 
-def _itself(op: Operation, program: Program, constraints: Constraints) -> str:
+def _itself(op: Operation, program: Program, constraints: Constraints, texts: _Texts) -> str:
     """The hash of an op alone, without its operands and users."""
-    known = [_known(result, constraints) for result in op.results]
+    known = [_known(result, constraints, texts) for result in op.results]
     if isinstance(op, ConstantOp):
         array = constant_array(op.output, program.weights)
         ends = None if array is None else (array.ravel()[:SHOWN].tobytes(), array.ravel()[-SHOWN:].tobytes())
         return _hash("constant", known, ends)
     inside: list[object] = []
     if isinstance(op, QuantizeRegionOp):
-        specs = [*map(str, op.input_specs), *map(str, op.output_specs)]
+        specs = [texts[spec] for spec in (*op.input_specs, *op.output_specs)]
         body = [inner for covered in dataflow_order(op.body.block) for inner in covered.walk()]
-        inside = [op.logical_kernel.data, specs, [(o.name, _properties(o)) for o in body]]
+        inside = [op.logical_kernel.data, specs, [(o.name, _properties(o, texts)) for o in body]]
         return _hash(op.name, known, inside)
-    return _hash(op.name, _properties(op), known)
+    return _hash(op.name, _properties(op, texts), known)
 
 
-def _operand(value: SSAValue, hashes: dict[Operation, str], constraints: Constraints) -> object:
+def _operand(value: SSAValue, hashes: dict[Operation, str], constraints: Constraints, texts: _Texts) -> object:
     if isinstance(value, OpResult) and value.op in hashes:
         return hashes[value.op], value.index
     index = value.index if isinstance(value, BlockArgument) else -1
-    return "argument", index, _known(value, constraints)
+    return "argument", index, _known(value, constraints, texts)
 
 
-def _around(ops: Sequence[Operation], hashes: dict[Operation, str], constraints: Constraints) -> dict[Operation, str]:
+def _around(
+    ops: Sequence[Operation], hashes: dict[Operation, str], constraints: Constraints, texts: _Texts
+) -> dict[Operation, str]:
     """One round: combine each hash with those of all ops that it depends on, then with those of all its users."""
     before: dict[Operation, str] = {}
     for op in ops:
-        before[op] = _hash(hashes[op], [_operand(operand, before, constraints) for operand in op.operands])
+        before[op] = _hash(hashes[op], [_operand(operand, before, constraints, texts) for operand in op.operands])
     after: dict[Operation, str] = {}
     for op in reversed(ops):
         users = [(after[u.operation], u.index, r.index) for r in op.results for u in r.uses if u.operation in after]
@@ -88,9 +98,10 @@ def canonical_ranks(program: Program, constraints: Constraints) -> dict[Operatio
     for op in ops:
         makers = [operand.owner for operand in op.operands]
         depths[op] = 1 + max((depths.get(maker, 0) for maker in makers if isinstance(maker, Operation)), default=0)
-    hashes = {op: _itself(op, program, constraints) for op in ops}
+    texts = _Texts()
+    hashes = {op: _itself(op, program, constraints, texts) for op in ops}
     for _ in range(ROUNDS):
-        hashes = _around(ops, hashes, constraints)
+        hashes = _around(ops, hashes, constraints, texts)
     positions = {op: position for position, op in enumerate(ops)}
 
     def key(op: Operation) -> tuple[int, str, str, int]:

@@ -107,10 +107,10 @@ class _Settlement:
             greatest_real(self._port_type(kernel, index, value), array)
             for index, (value, array) in enumerate(zip(region.inputs, arrays, strict=True))
         )
-        ports = HeadroomPorts(region, greatest, arrays, self.weights)
+        reached = greatest_result(HeadroomPorts(region, greatest, arrays, self.weights))
         for port, _ in kernel.results():
             self.specs.port_class((region, port)).at_least(
-                least_output_scale(ports), f"kernel {kernel.name} may reach {greatest_result(ports):g}"
+                least_output_scale(reached), f"kernel {kernel.name} may reach {reached:g}"
             )
             if (steps := kernel.row.steps_per_term) is not None:
                 terms = summed_terms(region)

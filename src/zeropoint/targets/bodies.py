@@ -152,7 +152,7 @@ def _foreign(kernel: str, op: Operation) -> str | None:
         channels = shape_of(op.lhs)[op.dimension_numbers.data.input_feature_dimension]
         if groups != channels:
             return f"found {op.name} with {groups} groups in the region, expected {channels}, one for each channel"
-    computes = op.results and not isinstance(op, MOVING) and isinstance(element_of(op.results[0]), AnyFloat)
-    if kernel in MOVING_KERNELS and computes:
+    moves = kernel not in MOVING_KERNELS or not op.results or isinstance(op, MOVING)
+    if not moves and isinstance(element_of(op.results[0]), AnyFloat):
         return f"found {op.name} in the region, which computes elements, expected ops that move them"
     return None
