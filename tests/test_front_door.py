@@ -632,13 +632,22 @@ def test_a_table_as_a_whole_is_taken_and_a_single_input_needs_no_name(integers, 
 
 
 @pytest.mark.parametrize("name", ["image", "arr_0"])
-def test_files_of_a_single_input_need_no_name(integers, name: str, tmp_path: Path) -> None:
+def test_files_of_a_single_input_may_have_the_names_of_unnamed_arrays(integers, name: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", **{name: IMAGES[:12], "arr_1": np.arange(12)})
     (tmp_path / "folder").mkdir()
     np.save(tmp_path / "folder" / f"{name}.npy", IMAGES[:12])
     for data in ("data.npz", "folder"):
         made = zp.quantize(SMALL, tmp_path / data, effort="none")
         assert print_program(made.program) == print_program(integers.program)
+
+
+def test_a_file_with_another_name_than_that_of_the_only_input_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", img=IMAGES[:4])
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "img.npy", IMAGES[:4])
+    for data in ("data.npz", "folder"):
+        with pytest.raises(zp.Error, match="found 'img'; expected 'image'; name each array after its input"):
+            zp.quantize(SMALL, tmp_path / data, effort="none")
 
 
 @pytest.mark.parametrize("form", [Frame, ArrowTable])

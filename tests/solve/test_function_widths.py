@@ -159,6 +159,16 @@ def quotient_of_powers() -> Program:
     return net.finish([net.insert(DivideOp(above, net.insert(AddOp(below, net.splat(0.1, below)))))])
 
 
+def log_of_a_magnitude(scale: float = 1.0) -> Program:
+    """log of the root of a sum of two squares, times a constant."""
+    net = Network([(1, BINS, 1, FRAMES)])
+    total = net.insert(AddOp(square_of_convolution(net), square_of_convolution(net)))
+    root = net.insert(SqrtOp(total))
+    net.layer("log")
+    root = root if scale == 1 else net.insert(MultiplyOp(root, net.splat(scale, root)))
+    return net.finish([net.insert(LogOp(root))])
+
+
 def sounds(count: int, seed: int, quietest: float = -2, loudest: float = 1) -> list[dict[str, np.ndarray]]:
     """Frames whose loudness spans three decades of amplitude, or those between two powers of ten."""
     random = np.random.default_rng(seed)
@@ -292,6 +302,26 @@ def test_values_that_no_kernel_observes_are_judged(program: Callable[[], Program
     float_program = program()
     made = quantize(float_program, sounds(16, 1), Options(target, effort="none"))
     assert sqnr(float_program, made.quantized, sounds(8, 2)) > 20
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+@pytest.mark.parametrize("loudest", [0, 0.3])
+def test_a_root_and_the_logarithm_of_it_are_judged_as_one(loudest: float, scale: float) -> None:
+    """litert has a kernel for each. Both keep 20 dB, but the values that the root got as 0 were lost: 7 and 11 dB."""
+    program = log_of_a_magnitude(scale)
+    made = quantize(program, sounds(16, 1, -0.4, loudest), Options("litert", effort="none"))
+    assert sqnr(program, made.quantized, sounds(8, 2, -0.4, loudest)) > 20
+
+
+def test_the_values_of_an_outermost_bin_reach_the_observed_end_that_is_nearer_to_0() -> None:
+    """8 bits round the least values to 0, of which 64 medians have none."""
+    medians = np.linspace(0.03, 12.0, 64).tolist()
+    seen = PointDistribution.of(0.0, 12.0, medians, observed=(1e-4, 12.0))
+    assert seen.dense.points.min() < 0.005
+    assert seen.dense.points.max() == np.float32(12.0)
+    assert PointDistribution.of(-12.0, 0.0, [-m for m in medians], observed=(-12.0, -1e-4)).dense.points.max() > -0.005
+    assert PointDistribution.of(0.0, 12.0, medians).dense.points.min() == np.float32(0.03)
+    assert loss(np.log, seen.dense.points, seen.dense.rounded_noise(Storage.of("i8"))) == -np.inf
 
 
 @pytest.mark.parametrize("parts", [4, 6])

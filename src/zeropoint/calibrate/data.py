@@ -7,9 +7,10 @@ whole training set `(x_train, y_train)` is read without its labels (`zeropoint.c
 
 In a file, folder or dict, an input NAME of shape S may have one array NAME whose leading axis counts the samples. Its
 shape is (n, *S), or (n * S[0], *S[1:]) if the input has a batch axis. Or the input has one array per sample: NAME_0,
-NAME_1, ... of shape S (or S without a leading 1). The only input of a model needs no name if one array fits it. Other
-arrays are ignored, with a warning unless they are labels (one integer or text per sample). A model with a batch axis of
-N > 1 takes N samples at a time. The last samples are left out with a warning if they do not fill a batch.
+NAME_1, ... of shape S (or S without a leading 1). The only input of a model needs no name if one array fits it: any
+array of a dict, and in a file one that `np.savez` numbered, `arr_0`. Other arrays are ignored, with a warning unless
+they are labels (one integer or text per sample). A model with a batch axis of N > 1 takes N samples at a time. The last
+samples are left out with a warning if they do not fill a batch.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ from zeropoint.ir.program import Port
 
 __all__ = ["DataError", "Sample", "Source", "samples", "shapes_in"]
 _LOG = logging.getLogger("zeropoint")
+UNNAMED = re.compile(r"arr_\d+")
+"""The names that `np.savez` gives to arrays without a name."""
 NO_SAMPLES = "data: found no samples; expected at least one"
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
@@ -83,7 +86,8 @@ def samples(source: Any, ports: Sequence[Port], *, fill: bool = False) -> Iterab
     elif _is_path(source):
         stream = _of_path(Path(source), ports, fill=fill)
     elif isinstance(source, Mapping):
-        stream = Table(array_columns(cast("Mapping[str, Any]", source), inputs), ports, "data", fill=fill)
+        columns = array_columns(cast("Mapping[str, Any]", source), inputs)
+        stream = Table(columns, ports, "data", fill=fill, any_name=True)
     elif isinstance(source, tuple | list) and source and all(map(_is_path, cast("Sequence[Any]", source))):
         paths = cast("Sequence[str | os.PathLike[str]]", source)
         stream = Chain([_of_path(Path(path), ports, fill=fill) for path in paths])
@@ -146,11 +150,19 @@ def _of_folder(path: Path, ports: Sequence[Port], *, fill: bool) -> Table | Chai
 
 
 class Table:
-    """Samples from named arrays."""
+    """Samples from named arrays. With `any_name`, a single input takes the array that fits it, whatever its name."""
 
-    def __init__(self, columns: Mapping[str, Column], ports: Sequence[Port], name: str, *, fill: bool = False):
+    def __init__(
+        self,
+        columns: Mapping[str, Column],
+        ports: Sequence[Port],
+        name: str,
+        *,
+        fill: bool = False,
+        any_name: bool = False,
+    ):
         self._name = name
-        matched = list(_match(columns, ports, name))
+        matched = list(_match(columns, ports, name, any_name=any_name))
         self._fits = {port.name: Fit.of(port, found, name, fill=fill) for port, found in matched}
         used = {id(column) for _, found in matched for column in (found if isinstance(found, list) else [found])}
         self.unread = unread({key: one for key, one in columns.items() if id(one) not in used}, ports, many=True)
@@ -340,11 +352,13 @@ def _shapes(source: Any, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def _match(
-    columns: Mapping[str, Column], ports: Sequence[Port], name: str
+    columns: Mapping[str, Column], ports: Sequence[Port], name: str, *, any_name: bool
 ) -> Iterator[tuple[Port, Column | list[Column]]]:
     """For each input, its single array, or the list of its arrays, one per sample."""
     matched = [(port, columns.get(port.name) or _numbered(columns, port, ports, name)) for port in ports]
-    if len(ports) == 1 and not matched[0][1] and (only := _only_fitting(columns, ports[0])) is not None:
+    # A file is written for a model, so another name in it is a mistake. Data sets have names of their own.
+    nameless = {key: column for key, column in columns.items() if any_name or UNNAMED.fullmatch(key)}
+    if len(ports) == 1 and not matched[0][1] and (only := _only_fitting(nameless, ports[0])) is not None:
         matched = [(ports[0], only)]
     if any(not found for _, found in matched):
         each = f", or {ports[0].name}_0, {ports[0].name}_1, ... if each is a sample" if len(columns) > 1 else ""

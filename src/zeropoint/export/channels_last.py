@@ -38,11 +38,12 @@ from zeropoint.export.permute import (
 from zeropoint.export.reshaped_orders import DimensionOrder, last_order
 from zeropoint.export.wanted_orders import SPATIAL, wanted_orders, window_order
 from zeropoint.ir.annotations import ORDER
+from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.linear_resizes import resize_matrices
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
-from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, DotGeneralOp, TransposeOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvolutionOp, DotGeneralOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
@@ -85,7 +86,11 @@ class _Pass:
     """The transposes that this pass inserted."""
 
     def transposed(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
-        """Insert a transpose of a value; as a region if its type `spec` is known."""
+        """Insert a transpose of a value; as a region if its type `spec` is known. Constants are transposed here."""
+        array = constant_array(value, self.weights)
+        if array is not None:
+            constant = constant_op(array.transpose(order), self.weights, location=value.owner.location)
+            return Builder(InsertPoint.before(before)).insert(constant).output
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
             made.location = value.owner.location
@@ -144,18 +149,19 @@ class _Pass:
     def orders(
         self, order: DimensionOrder, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> list[DimensionOrder | None]:
-        """The new order of every input; None for weights, biases and inputs of rank below 3."""
+        """The new order of every input; None for weights, biases and inputs of rank below 2."""
         # Weights keep their layout here, because each exporter transposes them to that of its operator.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp | DotGeneralOp)}
         found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
             rank = len(shape_of(value))
-            if argument in weights or rank < 3:
+            if argument in weights or rank < 2:
                 found.append(None)
             elif rank == len(order):
                 found.append(order)
             else:
-                found.append(self.natural[value].order if value in self.natural else None)
+                known = self.natural[value].order if value in self.natural else None
+                found.append(known or _broadcast_order(argument, ops, order))
         return found
 
     def region(self, region: QuantizeRegionOp) -> None:
@@ -264,6 +270,16 @@ class _Pass:
         for index, value in enumerate(op.operands):
             if value in self.natural:
                 op.operands[index] = self.original(value, op)
+
+
+def _broadcast_order(argument: BlockArgument, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:
+    """The order of an argument whose broadcast gets `order`; None if it keeps the model's."""
+    for op in ops:
+        if isinstance(op, BroadcastInDimOp) and op.operand is argument and len(shape_of(op.result)) == len(order):
+            dimensions = array_values(op.broadcast_dimensions)
+            found = tuple(sorted(range(len(dimensions)), key=lambda i: order.index(dimensions[i])))
+            return None if is_identity(found) else found
+    return None
 
 
 def in_order_of(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:

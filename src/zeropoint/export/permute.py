@@ -108,10 +108,24 @@ class Rewriting:
         op = value.owner
         if isinstance(op, BroadcastInDimOp) and op.operand not in self.values:
             dimensions = [order.index(dimension) for dimension in array_values(op.broadcast_dimensions)]
-            return self.builder.insert(
-                BroadcastInDimOp(self.same(op.operand), permuted_type(value, order), dimensions)
-            ).result
+            operand = self._ascending(op.operand, dimensions)
+            if operand is not None:
+                made = BroadcastInDimOp(operand, permuted_type(value, order), sorted(dimensions))
+                return self.builder.insert(made).result
         return None
+
+    def _ascending(self, operand: SSAValue, dimensions: Sequence[int]) -> SSAValue | None:
+        """The operand of a broadcast with its dimensions in the order of the result, because operators that repeat
+        values do not transpose them. None in a region, which is one operator."""
+        moved = sorted(range(len(dimensions)), key=dimensions.__getitem__)
+        if is_identity(tuple(moved)):
+            return self.same(operand)
+        if self.mapping:  # the arguments of a region
+            return None
+        array = constant_array(operand, self.weights)
+        if array is not None:
+            return self.builder.insert(constant_op(array.transpose(moved), self.weights)).output
+        return self.builder.insert(TransposeOp(operand, moved)).result
 
     def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute, **properties: object) -> SSAValue:
         """A copy of the op with new operands, another result type, and some properties replaced."""
@@ -147,9 +161,12 @@ def _elementwise(op: Operation, run: Rewriting) -> Permuted | None:
 def _broadcast(op: BroadcastInDimOp, run: Rewriting) -> Permuted | None:
     source = run.values[op.operand]
     old = array_values(op.broadcast_dimensions)
-    rank = len(shape_of(op.result))
-    order = source.order if len(old) == rank else last_order(rank)
-    dimensions = [order.index(old[dimension]) for dimension in source.order]
+    order = list(last_order(len(shape_of(op.result))))
+    # The operand's dimensions in its own order, because operators that repeat values do not transpose them.
+    dimensions = sorted(order.index(dimension) for dimension in old)
+    for place, dimension in zip(dimensions, source.order, strict=True):
+        order[place] = old[dimension]
+    order = tuple(order)
     made = BroadcastInDimOp(source.value, permuted_type(op.result, order), dimensions)
     made.location = op.location
     return Permuted(run.builder.insert(made).result, order)

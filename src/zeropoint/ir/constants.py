@@ -67,7 +67,7 @@ def broadcast_array(
     value = value if given is None else given.get(value, value)
     if isinstance(value, OpResult) and isinstance(op := value.op, BroadcastInDimOp):
         inner = broadcast_array(op.operand, weights, given)
-        return None if inner is None else np.broadcast_to(inner.reshape(op.aligned_shape), shape_of(value))
+        return None if inner is None else np.broadcast_to(op.aligned(inner), shape_of(value))
     return constant_array(value, weights)
 
 

@@ -8,7 +8,8 @@ becomes
 ```mlir
 %1 = stablehlo.broadcast_in_dim %b, dims = [3] : (tensor<8xf32>) -> tensor<2x4x4x8xf32>
 ```
-A constant loses its dimensions of size 1 before it is broadcast. So every bias gets rank 1, whatever its form in the
+A broadcast that also transposes becomes a transpose and one that does not, so that readers only add dimensions. A
+constant loses its dimensions of size 1 before it is broadcast. So every bias gets rank 1, whatever its form in the
 model. This also holds for a constant of the result's shape if the result has one element per channel, and for a single
 channel.
 """
@@ -41,6 +42,7 @@ from zeropoint.ir.stablehlo import (
     DotGeneralOp,
     MultiplyOp,
     SubtractOp,
+    TransposeOp,
 )
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
@@ -109,6 +111,11 @@ class FoldBroadcast(RewritePattern):
     def match_and_rewrite(self, op: BroadcastInDimOp, rewriter: PatternRewriter) -> None:
         """Rewrite one broadcast."""
         value, dimensions = _settled(op, self.weights, rewriter)
+        order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
+        if order != list(range(len(order))):
+            moved = TransposeOp(value, order)
+            moved.location = op.location
+            value, dimensions = rewriter.insert(moved).result, tuple(sorted(dimensions))
         if value is not op.operand:
             made = BroadcastInDimOp(value, op.result.type, dimensions)
             made.location = op.location

@@ -98,9 +98,7 @@ def _made(function: Callable[[Array], Array], read: Callable[[], Array]) -> Arra
 
 def _broadcast(op: Operation, array: Array) -> Array:
     assert isinstance(op, BroadcastInDimOp)
-    shape = shape_of(op.result)
-    sizes = dict(zip(op.broadcast_dimensions.get_values(), array.shape, strict=True))
-    return np.broadcast_to(array.reshape([sizes.get(axis, 1) for axis in range(len(shape))]), shape)
+    return np.broadcast_to(op.aligned(array), shape_of(op.result))
 
 
 def _reduced(op: Operation, operands: tuple[Array, ...]) -> Array | None:

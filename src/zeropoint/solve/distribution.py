@@ -41,13 +41,14 @@ class PointDistribution:
     """Points of equal weight (f32), and the range that the value will be stored with.
 
     `extremes` are the minimum and maximum observed value if the range leaves some out. Storages of more than 8 bits
-    hold them (`ValueConstraint.within`).
+    hold them (`ValueConstraint.within`). `observed` are they in any case; None if they are unknown.
     """
 
     points: Array
     minimum: float
     maximum: float
     extremes: tuple[float, float] | None = None
+    observed: tuple[float, float] | None = None
 
     @staticmethod
     def of(
@@ -55,6 +56,7 @@ class PointDistribution:
         maximum: float,
         quantiles: Iterable[float] = (),
         extremes: tuple[float, float] | None = None,
+        observed: tuple[float, float] | None = None,
     ) -> PointDistribution:
         """The distribution with these quantiles, or assumed from the range alone."""
         points = np.array(list(quantiles), np.float32)
@@ -64,7 +66,7 @@ class PointDistribution:
                 points = minimum * (maximum / minimum) ** shares
             else:
                 points = minimum + (maximum - minimum) * shares
-        return PointDistribution(points.astype(np.float32), minimum, maximum, extremes)
+        return PointDistribution(points.astype(np.float32), minimum, maximum, extremes, observed)
 
     def within(self, storage: Storage) -> PointDistribution:
         """The distribution with the range that a storage holds."""
@@ -109,10 +111,10 @@ class PointDistribution:
         filled = np.where(gaps <= FAR * beside, gaps, 0.0)
         shares = np.arange(BETWEEN) / BETWEEN
         made = points[:-1, None] + filled[:, None] * shares
-        # Each observed point has half of its points below it and half above it. The outermost ones have none beyond
-        # them, so they are repeated.
-        ends = np.repeat(points[[0, -1]], BETWEEN // 2)
-        return replace(self, points=np.concatenate([made.reshape(-1), ends]).astype(np.float32))
+        # Each observed point has half of its points below it and half above it.
+        below, above = self.observed or (points[0], points[-1])
+        ends = [_towards_zero(points[0], below), _towards_zero(points[-1], above)]
+        return replace(self, points=np.concatenate([made.reshape(-1), *ends]).astype(np.float32))
 
     def step(self, storage: Storage) -> float:
         """The scale of the range in a storage type."""
@@ -142,6 +144,19 @@ class PointDistribution:
     def power(self) -> float:
         """The mean square."""
         return float((self.points.astype(np.float64) ** 2).mean())
+
+
+def _towards_zero(outermost: float, end: float) -> Array:
+    """The outer half of the points of an outermost bin: evenly from its median to the observed end if that is nearer
+    to 0, else its median, repeated.
+
+    Values near 0 that 8 bits round to 0 decide what a logarithm or a reciprocal loses, however few they are. Values far
+    from 0 count where a storage holds them (`with_tails`, `ends`).
+    """
+    count = BETWEEN // 2
+    if not min(outermost, 0.0) <= end <= max(outermost, 0.0):
+        return np.repeat(outermost, count)
+    return end + (outermost - end) * (np.arange(count) + 0.5) / count
 
 
 def loss(function: RealFunction, points: Array, changed: Noisy, computed: RealFunction | None = None) -> float:

@@ -9,6 +9,9 @@ float, and so do the function and the kernel that produces the operand.
 
 The kernels before that one also round; `unrounded.py` decides about them.
 
+Functions in a row are also judged as one, because each alone may tolerate what together they do not: a root of 8 bits
+and a logarithm of 8 bits both keep 20 dB, but the values that the root gets as 0 are lost for the logarithm.
+
 A layer normalization divides every row by its own standard deviation, so it is not a function of one element. Its loss
 follows from the observed variances of the rows (`normalized_loss`): the noise is the same in all rows, so small rows
 lose more.
@@ -62,6 +65,8 @@ from zeropoint.targets.logical_kernels import POSITIONS
 
 WORSE = 6.0
 """A function needs a wider operand if its SQNR is at least this many dB below that of its rounded operand."""
+LOOKED_THROUGH = 4
+"""The number of kernels before a function that are judged with it."""
 TRUTH = ("compare", *POSITIONS)
 """Kernels whose results are booleans or positions, which have no SQNR."""
 
@@ -124,7 +129,35 @@ class _Functions:
                 function = operand_function(region, index, self.noise, spread=spread)
                 source = None if function is None else self._source(value, function)
                 if source is not None and not self.noise.is_given(source[0]):
-                    self._judge_operand(region, index, source[0], WidthReader((source[1],), None, ""))
+                    self._judge_function(region, index, *source)
+
+    def _judge_function(self, region: QuantizeRegionOp, index: int, value: SSAValue, function: RealFunction) -> None:
+        """Judge a region as a function of `value`. If 8 bits of it suffice, also the functions that compute it."""
+        self._judge_operand(region, index, value, WidthReader((function,), None, ""))
+        if region not in self.before.floats and (region, index) not in self.before.wide:
+            self._judge_functions_before(region, value, function)
+
+    def _judge_functions_before(self, region: QuantizeRegionOp, value: SSAValue, function: RealFunction) -> None:
+        """Judge the kernels that compute the operand of a region element by element, each with all functions after it.
+
+        Noise passes through linear ones (`RoundingNoise`), so they are only judged behind a nonlinear one.
+        """
+        steps, is_linear = (function,), True
+        for _ in range(LOOKED_THROUGH):
+            maker = value.owner
+            if not isinstance(maker, QuantizeRegionOp) or not self.before.rounds(maker) or is_demanded(maker):
+                return
+            operands = activations(maker)
+            if len(operands) != 1:
+                return
+            (index, value), moves = operands[0], self.noise.moves(maker)
+            step = None if moves else operand_function(maker, index, self.noise)
+            if self.noise.is_given(value) or (step is None and not moves):
+                return
+            if step is not None:
+                steps, is_linear = (step, *steps), is_linear and maker.logical_kernel.data in LINEAR
+            if not is_linear and self.noise.seen(value) is not None:
+                self._judge_operand(maker, index, value, WidthReader(steps, None, ""), _name(region))
 
     def _judge_floats_read(self, region: QuantizeRegionOp) -> None:
         """Judge a product that is a quotient in other words (`quotients.py`) and reads a float result.
@@ -206,15 +239,23 @@ class _Functions:
             steps = steps if step is None else [step, *steps]
         return value, WidthReader(tuple(steps), None, "").function
 
-    def _judge_operand(self, region: QuantizeRegionOp, index: int, value: SSAValue, reader: WidthReader) -> None:
-        """Judge a region as a reader of `value`: operand `index`, or a value from which float ops compute it."""
+    def _judge_operand(
+        self, region: QuantizeRegionOp, index: int, value: SSAValue, reader: WidthReader, after: str = ""
+    ) -> None:
+        """Judge a region as a reader of `value`: operand `index`, or a value from which float ops compute it.
+
+        `after` names the function after the region with which it is judged as one.
+        """
         seen = self.noise.seen(value)
         assert seen is not None
         kept = region in self.before.floats
         own = value is region.inputs[index] and not kept
         storages = (list(self._storages(region, index)) if own else []) or [ONE_BYTE]
         # First without the noise of the kernels before: the message says whether this rounding alone is too coarse.
-        kinds = [self._computing(region, index, storage, reader, seen) if own else reader for storage in storages]
+        kinds = [
+            self._computing(region, index, storage, reader, seen) if own and not after else reader
+            for storage in storages
+        ]
         alone = [self._left(kind, seen, storage) for kind, storage in zip(kinds, storages, strict=True)]
         # A wider operand comes from wider kernels, so only the narrowest storage carries noise from kernels before.
         carried = sqrt(self.noise.carried_by(value))
@@ -227,8 +268,9 @@ class _Functions:
         # Storages come narrowest first, so this is the cheapest sufficient one.
         enough = None if kept else next(fits, None)
         earlier = " and of the kernels before it" if alone[0] is None else ""
+        whose = f"the result of {after} after it" if after else "its result"
         why = (
-            f"{storages[0]} is too coarse for the operand of {_name(region)}{earlier}: its result would keep "
+            f"{storages[0]} is too coarse for the operand of {_name(region)}{earlier}: {whose} would keep "
             f"{left[0]:.1f} dB, expected {self.before.least(reader):g}"
         )
         if zeros[0]:

@@ -289,8 +289,10 @@ class RoundingNoise:
         known = self.constraints.get(value)
         if known is None or known.minimum is None or known.maximum is None:
             return None
-        extremes = known.extremes if known.strength == STRENGTH["calibrated"] else None
-        return PointDistribution.of(known.minimum, known.maximum, known.quantiles, extremes)
+        if known.strength != STRENGTH["calibrated"]:
+            return PointDistribution.of(known.minimum, known.maximum, known.quantiles)
+        observed = known.extremes or (known.minimum, known.maximum)
+        return PointDistribution.of(known.minimum, known.maximum, known.quantiles, known.extremes, observed)
 
     def _computed(self, region: QuantizeRegionOp) -> list[float]:
         """The results of a kernel at the points of its operand; empty if it is not an elementwise function of one."""

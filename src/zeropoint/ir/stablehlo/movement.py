@@ -38,7 +38,7 @@ from zeropoint.ir.stablehlo.signatures import (
     compatible_element_types,
     same_element_type,
 )
-from zeropoint.ir.tensors import element_of, shape_of, tensor_of
+from zeropoint.ir.tensors import Array, element_of, shape_of, tensor_of
 
 _BOUNDED = TensorConstraint(
     (*EVERY_KIND, ElementKind.PER_TENSOR, ElementKind.PER_AXIS),
@@ -71,6 +71,16 @@ class BroadcastInDimOp(SignatureOp):
         """The shape of the operand in the rank of the result; the dimensions that it lacks have size 1."""
         sizes = dict(zip(array_values(self.broadcast_dimensions), shape_of(self.operand), strict=True))
         return tuple(sizes.get(dimension, 1) for dimension in range(len(shape_of(self.result))))
+
+    @property
+    def ascending_order(self) -> tuple[int, ...]:
+        """The order in which the operand's dimensions appear in the result; the identity unless the op transposes."""
+        dimensions = array_values(self.broadcast_dimensions)
+        return tuple(sorted(range(len(dimensions)), key=dimensions.__getitem__))
+
+    def aligned(self, operand: Array) -> Array:
+        """An array of the operand with the dimensions of the result; those that it lacks have size 1."""
+        return operand.transpose(self.ascending_order).reshape(self.aligned_shape)
 
     def verify_(self) -> None:
         """Check the constraints of `broadcast_in_dim`."""
