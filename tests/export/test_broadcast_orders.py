@@ -76,23 +76,16 @@ def test_an_image_that_is_repeated_along_a_new_dimension_keeps_its_order(dimensi
     runs_alike(program, samples, "litert", tmp_path / "m.tflite")
 
 
-HEAD = 'func.func @main(%x: tensor<3x2xf32> {zeropoint.name = "x"}) -> (tensor<%s> {zeropoint.name = "y"}) {'
+EXCHANGED = """func.func @main(%x: tensor<3x2xf32> {{zeropoint.name = "x"}}) -> ({result} {{zeropoint.name = "y"}}) {{
+  %k = stablehlo.constant dense<[[0.1, 0.2, 3.0], [4.0, 5.0, -6.0]]> : tensor<2x3xf32>
+  %b = stablehlo.broadcast_in_dim {operand}, dims = [1, 0] : ({given}) -> {result}
+  %e = stablehlo.abs %b : {result}
+  %y = stablehlo.add {other}, %e : {result}
+  return %y : {result}
+}}"""
 TRANSPOSED = {
-    "constant": HEAD % "3x2xf32"
-    + """
-  %k = stablehlo.constant dense<[[0.1, 0.2, 3.0], [4.0, 5.0, -6.0]]> : tensor<2x3xf32>
-  %b = stablehlo.broadcast_in_dim %k, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
-  %e = stablehlo.abs %b : tensor<3x2xf32>
-  %y = stablehlo.add %x, %e : tensor<3x2xf32>
-  return %y : tensor<3x2xf32>
-}""",
-    "input": HEAD % "2x3xf32"
-    + """
-  %k = stablehlo.constant dense<[[0.1, 0.2, 3.0], [4.0, 5.0, -6.0]]> : tensor<2x3xf32>
-  %b = stablehlo.broadcast_in_dim %x, dims = [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
-  %y = stablehlo.add %b, %k : tensor<2x3xf32>
-  return %y : tensor<2x3xf32>
-}""",
+    "constant": EXCHANGED.format(operand="%k", given="tensor<2x3xf32>", result="tensor<3x2xf32>", other="%x"),
+    "input": EXCHANGED.format(operand="%x", given="tensor<3x2xf32>", result="tensor<2x3xf32>", other="%k"),
 }
 """Broadcasts that exchange dimensions."""
 

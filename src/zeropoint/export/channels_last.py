@@ -89,7 +89,9 @@ class _Pass:
         """Insert a transpose of a value; as a region if its type `spec` is known. Constants are transposed here."""
         array = constant_array(value, self.weights)
         if array is not None:
-            constant = constant_op(array.transpose(order), self.weights, location=value.owner.location)
+            constant = constant_op(array.transpose(order), self.weights)
+            if isinstance(value.owner, Operation):
+                constant.location = value.owner.location
             return Builder(InsertPoint.before(before)).insert(constant).output
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
@@ -272,7 +274,7 @@ class _Pass:
                 op.operands[index] = self.original(value, op)
 
 
-def _broadcast_order(argument: BlockArgument, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:
+def _broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:
     """The order of an argument whose broadcast gets `order`; None if it keeps the model's."""
     for op in ops:
         if isinstance(op, BroadcastInDimOp) and op.operand is argument and len(shape_of(op.result)) == len(order):

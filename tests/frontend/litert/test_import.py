@@ -175,6 +175,21 @@ def test_ids_past_the_rows_of_a_gather_are_refused(tmp_path: Path) -> None:
         model(np.array([[10, 0]], np.int32))
 
 
+def test_slices_at_index_vectors_of_our_own_file_are_imported(tmp_path: Path) -> None:
+    program = parse_program("""
+    func.func @main(%x: tensor<3x4x2xf32> {zeropoint.name = "x"}) -> (tensor<2x2xf32> {zeropoint.name = "y"}) {
+      %i = stablehlo.constant dense<[[2, 3], [0, 1]]> : tensor<2x2xi32>
+      %y = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 1, 2>}> : (tensor<3x4x2xf32>, tensor<2x2xi32>) -> tensor<2x2xf32>
+      return %y : tensor<2x2xf32>
+    }""")
+    path = tmp_path / "model.tflite"
+    path.write_bytes(litert_model(program))
+    x = {"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2)}
+    np.testing.assert_array_equal(Interpreter(load_model(path))(x)["y"], [[22, 23], [2, 3]])
+
+
 def test_the_command_line_takes_a_file(tmp_path: Path) -> None:
     program = load_model(DIGITS / "digits.onnx")
     calibration = list(samples(DIGITS / "calib.npz", program.inputs))[:8]

@@ -18,6 +18,7 @@ from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
+from zeropoint.export.scatters import replaced_rows
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -101,6 +102,18 @@ def binary(op: Operation, emit: LitertEmission) -> None:
     """A binary arithmetic op on two values of the same shape."""
     name, options = BINARY[type(op)]
     _plain(emit, op, name, (options, {}))
+
+
+def remainder(op: hlo.RemainderOp, emit: LitertEmission) -> None:
+    """FLOOR_MOD of absolute values, which is exact, times the sign of the dividend."""
+    kind, shape, name = element_of(op.result), shape_of(op.result), emit.name(op.result)
+    dividend, divisor = (_source(emit, value) for value in op.operands)
+    made = [emit.temporary(f"{name}/{part}", shape, kind) for part in ("dividend", "divisor", "rest", "sign")]
+    emit.operator("ABS", [dividend], [made[0]])
+    emit.operator("ABS", [divisor], [made[1]])
+    emit.operator("FLOOR_MOD", made[:2], [made[2]])
+    emit.operator("SIGN", [dividend], [made[3]])
+    emit.operator("MUL", made[2:], [_result(emit, op)], ("MulOptions", {}))
 
 
 def logical(op: Operation, emit: LitertEmission) -> None:
@@ -254,6 +267,22 @@ def gather(op: hlo.GatherOp, emit: LitertEmission) -> None:
     indexing.gather(op, _source(emit, op.operand), _source(emit, op.start_indices), _result(emit, op), emit)
 
 
+def scatter(op: hlo.ScatterOp, emit: LitertEmission) -> None:
+    """GATHER of rows from the CONCATENATION of the operand and the updates."""
+    found = replaced_rows(op, emit.array(op.scatter_indices), "LiteRT")
+    result, kind, label = op.results_[0], element_of(op.results_[0]), emit.name(op.results_[0])
+    parts = [
+        emit.reshaped(_source(emit, value), (count, found.width), kind)
+        for value, count in ((op.inputs[0], found.count), (op.updates[0], len(found.updated)))
+    ]
+    joined = emit.temporary(f"{label}/rows", (found.count + len(found.updated), found.width), kind)
+    emit.operator("CONCATENATION", parts, [joined], ("ConcatenationOptions", {"axis": 0}))
+    taken = emit.temporary(f"{label}/taken", (found.count, found.width), kind)
+    indices = emit.builder.part("indices", found.source)
+    emit.operator("GATHER", [joined, indices], [taken], ("GatherOptions", {"axis": 0}), 2)
+    emit.reshape(taken, emit.declare(result, kind))
+
+
 def reverse(op: hlo.ReverseOp, emit: LitertEmission) -> None:
     """REVERSE_V2."""
     _plain(emit, op, "REVERSE_V2", ("ReverseV2Options", {}), emit.integers(array_values(op.dimensions), "axes"))
@@ -286,8 +315,10 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     hlo.GatherOp: gather,
     hlo.IotaOp: iota,
     hlo.ReduceOp: reduce,
+    hlo.RemainderOp: remainder,
     hlo.ReshapeOp: reshape,
     hlo.ReverseOp: reverse,
+    hlo.ScatterOp: scatter,
     hlo.SelectOp: select,
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ class LiteRTFile:
             self._interpreter.allocate_tensors()
             signatures = self._interpreter.get_signature_list()
         except (RuntimeError, ValueError) as error:
-            raise ExportError(f"{path}: found a file that LiteRT refuses: {error}") from error
+            raise ExportError(f"{path}: {_refusal(str(error), reference=reference)}") from error
         if not signatures:
             raise ExportError(f"{path}: found no signature, expected one that names inputs and outputs")
         name = next(iter(signatures))
@@ -97,6 +98,19 @@ class LiteRTEngine:
         file = LiteRTFile(self.path, reference=self.reference)
         check_ports(self.path, file, program)
         return file
+
+
+def _refusal(said: str, *, reference: bool) -> str:
+    """One line for what LiteRT says about a file that it does not load, with the fix if it lacks an operator."""
+    missing = re.search(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'", said)
+    if missing is None:
+        return f"found a file that LiteRT refuses: {' '.join(said.split())}"
+    name, version = missing.groups()
+    if reference:
+        return (
+            f"found {name}, expected operators that LiteRT's reference kernels have; run the file with the default ones"
+        )
+    return f"found {name} of version {version}, expected operators of the installed ai-edge-litert; update the package"
 
 
 def _runtime() -> Any:

@@ -14,7 +14,7 @@ from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.contractions import channels_first, conv_attributes, matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
-from zeropoint.export.onnx.indexing import gathered
+from zeropoint.export.onnx.indexing import gathered, scattered
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
@@ -72,7 +72,10 @@ COMPARISONS: Mapping[ComparisonDirection, str] = {
     ComparisonDirection.LE: "LessOrEqual",
     ComparisonDirection.LT: "Less",
 }
-OF_BOOLEANS = frozenset({"And", "Not", "Or", "Xor"})
+BITWISE = frozenset({"And", "Not", "Or", "Xor"})
+"""The operators on booleans, whose forms for integers have `Bitwise` before the name."""
+BITWISE_OPSET = 18
+"""The first opset with `BitwiseAnd` and the like."""
 REDUCTIONS: Mapping[type[Operation], tuple[str, float, int]] = {
     hlo.AddOp: ("ReduceSum", 0.0, 13),
     hlo.MaximumOp: ("ReduceMax", -np.inf, 18),
@@ -119,8 +122,9 @@ def _finish(
 def _elementwise(op: Operation, emit: OnnxEmission, name: str) -> None:
     """Emit an elementwise op. At least one operand has the shape of the result, so that broadcasting yields it."""
     result = op.results[0]
-    if name in OF_BOOLEANS and str(element_of(result)) != "i1":
-        raise ExportError(f"found {op.name} of integers, expected booleans", op)
+    if name in BITWISE and str(element_of(result)) != "i1":
+        emit.builder.needs(BITWISE_OPSET)
+        name = f"Bitwise{name}"
     inputs = [_loose(emit, value) for value in op.operands]
     if all(tensor.shape != shape_of(result) for tensor in inputs):
         inputs[0] = _exact(emit, op.operands[0])
@@ -147,6 +151,14 @@ def compare(op: hlo.CompareOp, emit: OnnxEmission) -> None:
         _finish(emit, op, "Not", [equal])
     else:
         _elementwise(op, emit, COMPARISONS[direction])
+
+
+def remainder(op: hlo.RemainderOp, emit: OnnxEmission) -> None:
+    """Mod with the sign of the dividend."""
+    result = op.result
+    inputs = [_exact(emit, value) for value in op.operands]
+    made = emit.apply("Mod", inputs, element_of(result), shape_of(result), emit.name(result), {"fmod": 1})
+    emit.put(result, made)
 
 
 def select(op: hlo.SelectOp, emit: OnnxEmission) -> None:
@@ -304,6 +316,12 @@ def gather(op: hlo.GatherOp, emit: OnnxEmission) -> None:
     emit.put(op.results[0], gathered(op, source, indices, source.kind, emit, emit.name(op.results[0])))
 
 
+def scatter(op: hlo.ScatterOp, emit: OnnxEmission) -> None:
+    """ScatterND at constant indices."""
+    result, name = op.results_[0], emit.name(op.results_[0])
+    emit.put(result, scattered(op, _exact(emit, op.inputs[0]), _exact(emit, op.updates[0]), emit, name))
+
+
 def iota(op: hlo.IotaOp, emit: OnnxEmission) -> None:
     """A constant."""
     shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
@@ -350,9 +368,11 @@ OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
     hlo.IotaOp: iota,
     hlo.PadOp: pad,
     hlo.ReduceOp: reduce,
+    hlo.RemainderOp: remainder,
     hlo.ReshapeOp: reshape,
     hlo.ReverseOp: reverse,
     hlo.RsqrtOp: rsqrt,
+    hlo.ScatterOp: scatter,
     hlo.SelectOp: select,
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,

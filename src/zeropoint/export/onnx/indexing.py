@@ -1,17 +1,32 @@
-"""Gather and GatherND: slices of a tensor by index."""
+"""Gather, GatherND and ScatterND: slices of a tensor by index."""
 
 from __future__ import annotations
 
-import numpy as np
-from xdsl.ir import Attribute
+from collections.abc import Mapping
 
+import numpy as np
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, Operation
+
+from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, leading_indices, taken_axis
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
-from zeropoint.ir.stablehlo import GatherOp
+from zeropoint.export.onnx.graph import element_type
+from zeropoint.export.scatters import combination, scattered_rows
+from zeropoint.ir.stablehlo import AddOp, GatherOp, MaximumOp, MinimumOp, MultiplyOp, ScatterOp
 from zeropoint.ir.tensors import shape_of
 
 VECTORS_OPSET = 12
 """The first opset whose Max and Min accept integers, and whose GatherND has the current definition."""
+
+SCATTERS: Mapping[type[Operation] | None, tuple[str, int]] = {
+    None: ("none", 13),
+    AddOp: ("add", 16),
+    MaximumOp: ("max", 18),
+    MinimumOp: ("min", 18),
+    MultiplyOp: ("mul", 16),
+}
+"""The `reduction` of a ScatterND, and its first opset, by the op that combines elements."""
 
 
 def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: Attribute, emit: OnnxEmission, name: str) -> Tensor:
@@ -22,14 +37,35 @@ def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: Attribute, emi
     count, array = leading_indices(op), emit.array(op.start_indices)
     axis = None if count else taken_axis(op)
     if array is not None:
-        indices = emit.constant(clamped_indices(op, array), indices.kind, f"{name}/indices")
+        clamped = clamped_indices(op, array)
+        # GatherND takes no i32.
+        clamped, wanted = (clamped.astype(np.int64), i64) if axis is None else (clamped, indices.kind)
+        indices = emit.constant(clamped, wanted, f"{name}/indices")
     else:
         indices = _clamped(op, indices, emit, f"{name}/indices")
     shape = shape_of(op.results[0])
     if axis is None:
         emit.builder.needs(VECTORS_OPSET)
+        if indices.kind != i64:
+            to = {"to": element_type(np.dtype(np.int64))}
+            indices = emit.apply("Cast", [indices], i64, indices.shape, f"{name}/indices", to)
         return emit.apply("GatherND", [source], kind, shape, name, extra=[indices.name])
     return emit.apply("Gather", [source], kind, shape, name, {"axis": axis}, [indices.name])
+
+
+def scattered(op: ScatterOp, source: Tensor, updates: Tensor, emit: OnnxEmission, name: str) -> Tensor:
+    """Slices replaced, or combined, at constant index vectors of the first dimensions."""
+    kind, found = combination(op), scattered_rows(op, emit.array(op.scatter_indices))
+    if kind not in SCATTERS:
+        raise ExportError("found a scatter with another body, expected a sum, a product, a maximum or a minimum", op)
+    reduction, opset = SCATTERS[kind]
+    emit.builder.needs(opset)
+    leading = source.shape[: len(op.scatter_dimension_numbers.data.inserted_window_dims)]
+    vectors = np.stack(np.unravel_index(found.updated, leading), axis=-1).astype(np.int64)
+    updates = emit.reshaped(updates, (len(vectors), *source.shape[len(leading) :]), name)
+    extra = [emit.builder.constant("indices", vectors), updates.name]
+    attributes = {} if kind is None else {"reduction": reduction}
+    return emit.apply("ScatterND", [source], source.kind, source.shape, name, attributes, extra)
 
 
 def _clamped(op: GatherOp, indices: Tensor, emit: OnnxEmission, name: str) -> Tensor:

@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.scatters import replaced_rows
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
 from zeropoint.export.tosa.builder import TosaValue
 from zeropoint.export.tosa.contractions import dot_general
@@ -45,7 +46,6 @@ UNARY: Mapping[type[Operation], str] = {
     hlo.FloorOp: "floor",
     hlo.LogOp: "log",
     hlo.LogisticOp: "sigmoid",
-    hlo.NotOp: "logical_not",
     hlo.RsqrtOp: "rsqrt",
     hlo.SineOp: "sin",
     hlo.TanhOp: "tanh",
@@ -57,6 +57,13 @@ BINARY: Mapping[type[Operation], str] = {
     hlo.PowerOp: "pow",
     hlo.SubtractOp: "sub",
 }
+LOGICAL: Mapping[type[Operation], tuple[str, str]] = {
+    hlo.AndOp: ("logical_and", "bitwise_and"),
+    hlo.NotOp: ("logical_not", "bitwise_not"),
+    hlo.OrOp: ("logical_or", "bitwise_or"),
+    hlo.XorOp: ("logical_xor", "bitwise_xor"),
+}
+"""The operators on booleans and on the bits of integers."""
 COMPARISONS: Mapping[ComparisonDirection, tuple[str, bool, bool]] = {
     ComparisonDirection.EQ: ("equal", False, False),
     ComparisonDirection.GE: ("greater_equal", False, False),
@@ -97,6 +104,23 @@ def unary(op: Operation, emit: TosaEmission) -> None:
 def binary(op: Operation, emit: TosaEmission) -> None:
     """A binary arithmetic op on two values of the same shape."""
     _finish(emit, op, _plain(op, emit, BINARY[type(op)], *(_source(emit, value) for value in op.operands)))
+
+
+def logical(op: Operation, emit: TosaEmission) -> None:
+    """An op on booleans or on the bits of integers."""
+    of_booleans, of_integers = LOGICAL[type(op)]
+    name = of_booleans if str(element_of(op.results[0])) == "i1" else of_integers
+    _finish(emit, op, _plain(op, emit, name, *(_source(emit, value) for value in op.operands)))
+
+
+def remainder(op: hlo.RemainderOp, emit: TosaEmission) -> None:
+    """The dividend minus INTDIV times the divisor. TOSA has no remainder of floats."""
+    dividend, divisor = (_source(emit, value) for value in op.operands)
+    if dividend.element != "i32":
+        raise ExportError(f"found a remainder of {dividend.element}, expected i32, which TOSA divides exactly", op)
+    quotient = _plain(op, emit, "intdiv", dividend, divisor)
+    product = multiplied(emit.f, quotient, divisor, shape_of(op.result))
+    _finish(emit, op, _plain(op, emit, "sub", dividend, product))
 
 
 def multiply(op: hlo.MultiplyOp, emit: TosaEmission) -> None:
@@ -153,13 +177,21 @@ def clamp(op: hlo.ClampOp, emit: TosaEmission) -> None:
 
 
 def convert(op: hlo.ConvertOp, emit: TosaEmission) -> None:
-    """CAST. Casts of floats to integers are rejected: StableHLO truncates, TOSA rounds."""
+    """CAST. A float that becomes an integer is truncated before, because TOSA rounds to the nearest."""
     given, wanted = element_dtype(element_of(op.operand)), element_dtype(element_of(op.result))
-    if given.kind == "f" and wanted.kind in "iu":
-        raise ExportError("found a truncation of floats to integers, expected none: TOSA's CAST rounds", op)
     value = _source(emit, op.operand)
     kind = element_text(element_of(op.result), op)
+    if given.kind == "f" and wanted.kind in "iu":
+        value = _truncated(op, value, emit)
     _finish(emit, op, value if kind == value.element else _plain(op, emit, "cast", value))
+
+
+def _truncated(op: hlo.ConvertOp, value: TosaValue, emit: TosaEmission) -> TosaValue:
+    """CEIL of negative numbers, FLOOR of others."""
+    zeros = emit.f.constant(filled(len(value.shape), 0.0, np.float32))
+    negative = _plain(op, emit, "greater", zeros, value, element="i1")
+    sides = [_plain(op, emit, name, value, element=value.element) for name in ("ceil", "floor")]
+    return _plain(op, emit, "select", negative, *sides, element=value.element)
 
 
 def reshape(op: hlo.ReshapeOp, emit: TosaEmission) -> None:
@@ -246,6 +278,17 @@ def gather(op: hlo.GatherOp, emit: TosaEmission) -> None:
     _finish(emit, op, reshaped(emit.f, value, shape_of(op.result)))
 
 
+def scatter(op: hlo.ScatterOp, emit: TosaEmission) -> None:
+    """GATHER of rows from the CONCAT of the operand and the updates."""
+    found = replaced_rows(op, emit.array(op.scatter_indices), "TOSA")
+    sizes = ((op.inputs[0], found.count), (op.updates[0], len(found.updated)))
+    parts = [reshaped(emit.f, _source(emit, value), (1, count, found.width)) for value, count in sizes]
+    indices = emit.f.constant(found.source.reshape(1, -1))
+    shape = (1, found.count, found.width)
+    value = emit.f.op("gather", [concatenated(emit.f, parts, 1), indices], shape, parts[0].element)
+    _finish(emit, op, reshaped(emit.f, value, shape_of(op.results_[0])))
+
+
 def iota(op: hlo.IotaOp, emit: TosaEmission) -> None:
     """A constant."""
     shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
@@ -262,6 +305,7 @@ def cast(op: QuantizeCastOp | DequantizeCastOp, emit: TosaEmission) -> None:
 OPERATORS: Mapping[type[Operation], TosaFloatConverter] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(LOGICAL, logical),
     DequantizeCastOp: cast,
     QuantizeCastOp: cast,
     hlo.BroadcastInDimOp: broadcast,
@@ -279,8 +323,10 @@ OPERATORS: Mapping[type[Operation], TosaFloatConverter] = {
     hlo.NegateOp: negate,
     hlo.PadOp: pad,
     hlo.ReduceOp: reduce,
+    hlo.RemainderOp: remainder,
     hlo.ReshapeOp: reshape,
     hlo.ReverseOp: reverse,
+    hlo.ScatterOp: scatter,
     hlo.SelectOp: select,
     hlo.SliceOp: slice_,
     hlo.SqrtOp: sqrt,

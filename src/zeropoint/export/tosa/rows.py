@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 from xdsl.ir import Attribute
 
 from zeropoint.export.averages import counted_padding_of
 from zeropoint.export.errors import ExportError
-from zeropoint.export.gathers import clamped_indices, taken_axis
+from zeropoint.export.gathers import clamped_indices, last_indices, leading_indices, taken_axis
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.tosa.arithmetic import (
     bounded,
@@ -271,14 +272,26 @@ def gather(kernel: ExportKernel, emit: TosaEmission) -> None:
 
 
 def gathered(op: GatherOp, value: TosaValue, indices: TosaValue, array: Array | None, emit: TosaEmission) -> TosaValue:
-    """A gather by clamped indices. If they are the constant `array`, they are clamped here, else by operators."""
+    """A gather by clamped indices. If they are the constant `array`, they are clamped here, else by operators.
+
+    At index vectors, the first dimensions are joined, and each vector becomes the position in them.
+    """
+    count = leading_indices(op)
+    axis, sizes = (0, value.shape[:count]) if count else (taken_axis(op), ())
+    joined = reshaped(emit.f, value, (prod(sizes), *value.shape[count:])) if count else value
     if array is not None:
-        return taken(emit.f, value, taken_axis(op), emit.f.constant(clamped_indices(op, array).astype(np.int32)))
-    size, rank = value.shape[taken_axis(op)], len(indices.shape)
-    for name, bound in (("maximum", 0), ("minimum", size - 1)):
-        limit = emit.f.constant(filled(rank, bound, np.int32))
-        indices = emit.f.op(name, [indices, limit], indices.shape, "i32")
-    return taken(emit.f, value, taken_axis(op), indices)
+        clamped = clamped_indices(op, array)
+        rows = np.asarray(np.ravel_multi_index(tuple(np.moveaxis(clamped, -1, 0)), sizes)) if count else clamped
+        return taken(emit.f, joined, axis, emit.f.constant(rows.astype(np.int32)))
+    rank = len(indices.shape)
+    last = last_indices(op).astype(np.int32).reshape((1,) * (rank - 1) + (-1,) if rank else ())
+    for name, bound in (("maximum", filled(rank, 0, np.int32)), ("minimum", last)):
+        indices = emit.f.op(name, [indices, emit.f.constant(bound)], indices.shape, "i32")
+    if count:
+        steps = np.array([prod(sizes[i + 1 :]) for i in range(count)], np.int32).reshape((1,) * (rank - 1) + (-1,))
+        indices = multiplied(emit.f, indices, emit.f.constant(steps), indices.shape)
+        indices = reduced(emit.f, "reduce_sum", indices, [rank - 1])
+    return taken(emit.f, joined, axis, indices)
 
 
 def select(kernel: ExportKernel, emit: TosaEmission) -> None:

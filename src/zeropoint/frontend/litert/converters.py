@@ -67,6 +67,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "ARG_MIN": elementwise.arg_extreme("ArgMin"),
     "EMBEDDING_LOOKUP": elementwise.embedding_lookup,
     "GATHER": elementwise.gather,
+    "GATHER_ND": elementwise.gather_nd,
     "TOPK_V2": elementwise.top_k,
     # data movement
     "BROADCAST_TO": movement.broadcast_to,

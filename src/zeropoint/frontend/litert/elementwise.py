@@ -140,6 +140,11 @@ def gather(call: Call) -> SSAValue:
     return call.onnx("Gather", call.operand(0), call.operand(1), axis=int(call.option("axis")))
 
 
+def gather_nd(call: Call) -> SSAValue:
+    """GATHER_ND: slices at index vectors."""
+    return call.onnx("GatherND", call.operand(0), call.operand(1))
+
+
 def embedding_lookup(call: Call) -> SSAValue:
     """EMBEDDING_LOOKUP: rows of a table."""
     return call.onnx("Gather", call.operand(1), call.operand(0), axis=0)

@@ -217,7 +217,8 @@ def _tensor(graph: Any, index: int, root: Any, types: Mapping[int, str], content
 def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
     type_name = types.get(found.Type(), str(found.Type()))
     if type_name not in DTYPES:
-        raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
+        fix = "; quantize the weights to 4 or 8 bits" if type_name == "INT2" else ""
+        raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}{fix}")
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
     if len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
         raise ModelError(f"tensor '{name}': found shape {list(shape)}, expected up to {MOST_DIMENSIONS} sizes")
@@ -236,7 +237,10 @@ def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, A
     if found is None:
         return none, none, 0
     if found.DetailsType():
-        raise ModelError(f"tensor '{name}': found quantization by blocks or a custom quantization, expected scales")
+        raise ModelError(
+            f"tensor '{name}': found quantization by blocks or a custom quantization, expected one scale for the tensor "
+            "or one per channel; quantize the weights by channels"
+        )
     scales = _array(found.ScaleAsNumpy(), np.float64)
     points, axis = _array(found.ZeroPointAsNumpy(), np.int64), int(found.QuantizedDimension())
     if scales.size > MOST_SCALES:

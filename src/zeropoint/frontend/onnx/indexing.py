@@ -12,7 +12,7 @@ from zeropoint.frontend.onnx.broadcasting import broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
-from zeropoint.ir.constants import splat_value
+from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
@@ -126,7 +126,10 @@ def _step_back(value: SSAValue, build: Builder) -> tuple[SSAValue, int] | None:
 
 
 def from_start(indices: SSAValue, size: int, build: Builder) -> SSAValue:
-    """Indices counted from the start: a `select` adds the size to negative indices."""
+    """Indices counted from the start: a `select` adds the size to negative indices, unless they are constant."""
+    array = constant_array(indices, build.weights)
+    if array is not None:
+        return build.constant(np.where(array < 0, array + size, array).astype(array.dtype))
     bound_input(indices, size, build)
     negative = build.insert(CompareOp(indices, build.splat(0, indices), ComparisonDirection.LT))
     moved = build.insert(AddOp(indices, build.splat(size, indices)))

@@ -17,6 +17,7 @@ from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.indexing import bound_input, from_start, taken_along
 from zeropoint.frontend.onnx.movement import concatenated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.stablehlo import (
     AddOp,
     ComparisonDirection,
@@ -44,6 +45,9 @@ REDUCTIONS: dict[str, Callable[[SSAValue, SSAValue], Operation] | None] = {
 }
 """The ops that combine an update with the present element in a scatter. None: the update replaces the element."""
 
+MOST_POSITIONS = 1 << 16
+"""The number of elements up to which constant positions are stored with all of their coordinates."""
+
 
 def update_body(element: Attribute, reduction: str) -> Region:
     """The body of a `scatter` with a reduction of `REDUCTIONS`."""
@@ -59,6 +63,11 @@ def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAVa
     """The full position of each index: its own position, with the index as the coordinate along `axis`."""
     indices = from_start(converted(indices, i64, build), size, build)
     shape = shape_of(indices)
+    array = constant_array(indices, build.weights)
+    if array is not None and array.size <= MOST_POSITIONS:
+        grid = np.indices(shape)
+        grid[axis] = array
+        return build.constant(np.moveaxis(grid, 0, -1).astype(array.dtype))
     parts = [indices if dimension == axis else build.iota(shape, dimension, i64) for dimension in range(len(shape))]
     return concatenated([build.reshape(part, [*shape, 1]) for part in parts], len(shape), build)
 
@@ -93,6 +102,9 @@ def scatter_elements(node: OnnxNode, build: Builder) -> SSAValue:
 def _nd_indices(indices: SSAValue, sizes: Sequence[int], build: Builder) -> SSAValue:
     """Index vectors with negative indices counted from the end of their dimension."""
     indices = converted(indices, i64, build)
+    array = constant_array(indices, build.weights)
+    if array is not None:
+        return build.constant(np.where(array < 0, array + np.array(sizes), array).astype(array.dtype))
     # The elements of longer vectors have different bounds, and an input has only one.
     if len(set(sizes)) == 1:
         bound_input(indices, sizes[0], build)
