@@ -134,3 +134,23 @@ def test_ops_before_the_first_convolution_take_the_input_channels_last() -> None
     result = zp.quantize(model, samples, target="litert", effort="none").quantization
     assert result is not None
     assert operators(litert_model(result.propagated)) == ["QUANTIZE", "SUB", "CONV_2D", "DEQUANTIZE"]
+
+
+def test_a_transpose_that_rounds_a_float_is_not_dropped_with_its_move() -> None:
+    """LiteRT's elu is a float op here, and the transpose after it is the kernel that rounds to 8 bits."""
+    random = np.random.default_rng(0)
+    held = [numpy_helper.from_array(random.normal(0, 0.5, (5, 3, 1)).astype(np.float32), "w")]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Elu", ["a"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["y"], perm=[0, 2, 1]),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+             for name, shape in (("x", [1, 3, 7]), ("y", [1, 7, 5]))]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    samples = [{"x": random.normal(0, 1, (1, 3, 7)).astype(np.float32)} for _ in range(3)]
+    result = zp.quantize(model, samples, target="litert", effort="none").quantization
+    assert result is not None
+    (found,) = evaluate(litert_model(result.propagated), samples[0]["x"].transpose(0, 2, 1))
+    np.testing.assert_array_equal(found, Interpreter(result.quantized)(samples[0])["y"])

@@ -24,7 +24,7 @@ from typing import Any, cast
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, FunctionType
 from xdsl.dialects.func import ReturnOp as FunctionReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.export.permute import (
@@ -184,9 +184,13 @@ class _Pass:
         ]
         # A rescale has no ops: its result is its operand in another type.
         if isinstance(result.value, BlockArgument) and ops:
-            # The region only transposes into the new order, which its operand already has, so no kernel remains.
-            if region.input_specs.data[result.value.index] == region.output_specs.data[0]:
-                self.results(region, inputs[result.value.index], result.order, region.output_specs.data[0])
+            # The region only transposes into the new order, which its operand already has, so no kernel remains. If
+            # the operand is not made in the region's type, the rounding remains: the region is not rewritten.
+            spec, operand = region.output_specs.data[0], region.inputs[result.value.index]
+            if region.input_specs.data[result.value.index] == spec and (
+                _made_as(operand) == spec or _rounds_again(region)
+            ):
+                self.results(region, inputs[result.value.index], result.order, spec)
             return
         copy = QuantizeRegionOp(
             inputs,
@@ -272,6 +276,25 @@ class _Pass:
         for index, value in enumerate(op.operands):
             if value in self.natural:
                 op.operands[index] = self.original(value, op)
+
+
+def _made_as(value: SSAValue) -> Attribute | None:
+    """The type in which a kernel makes a value; None for a value that no kernel makes."""
+    owner = value.owner
+    return (
+        owner.output_specs.data[value.index]
+        if isinstance(owner, QuantizeRegionOp) and isinstance(value, OpResult)
+        else None
+    )
+
+
+def _rounds_again(region: QuantizeRegionOp) -> bool:
+    """Whether every reader of a region's result rounds it to the type of the result."""
+    spec = region.output_specs.data[0]
+    return all(
+        isinstance(use.operation, QuantizeRegionOp) and use.operation.input_specs.data[use.index] == spec
+        for use in region.outputs[0].uses
+    )
 
 
 def _broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:

@@ -238,8 +238,8 @@ def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, A
         return none, none, 0
     if found.DetailsType():
         raise ModelError(
-            f"tensor '{name}': found quantization by blocks or a custom quantization, expected one scale for the tensor "
-            "or one per channel; quantize the weights by channels"
+            f"tensor '{name}': found quantization by blocks or a custom quantization, expected one scale, or one per "
+            "channel; quantize the weights by channels"
         )
     scales = _array(found.ScaleAsNumpy(), np.float64)
     points, axis = _array(found.ZeroPointAsNumpy(), np.int64), int(found.QuantizedDimension())
