@@ -61,13 +61,12 @@ def update_body(element: Attribute, reduction: str) -> Region:
 
 def _positions(indices: SSAValue, axis: int, size: int, build: Builder) -> SSAValue:
     """The full position of each index: its own position, with the index as the coordinate along `axis`."""
-    indices = from_start(converted(indices, i64, build), size, build)
-    shape = shape_of(indices)
-    array = constant_array(indices, build.weights)
+    array, shape = constant_array(indices, build.weights), shape_of(indices)
     if array is not None and array.size <= MOST_POSITIONS:
         grid = np.indices(shape)
-        grid[axis] = array
-        return build.constant(np.moveaxis(grid, 0, -1).astype(array.dtype))
+        grid[axis] = np.where(array < 0, array + size, array)
+        return build.constant(np.moveaxis(grid, 0, -1).astype(np.int64))
+    indices = from_start(converted(indices, i64, build), size, build)
     parts = [indices if dimension == axis else build.iota(shape, dimension, i64) for dimension in range(len(shape))]
     return concatenated([build.reshape(part, [*shape, 1]) for part in parts], len(shape), build)
 
