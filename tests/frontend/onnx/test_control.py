@@ -103,3 +103,12 @@ def test_a_loop_whose_state_changes_its_shape_is_refused(tmp_path: Path) -> None
     grown = OPEN.replace("t = Add(s, s)", "t = Concat<axis = 0>(s, s)").replace("float[2,3] t)", "float[4,3] t)")
     with pytest.raises(ModelError, match="expected the same type in every trip"):
         load(parsed(grown), tmp_path)
+
+
+def test_inputs_that_decide_the_size_of_scan_outputs_are_named(tmp_path: Path) -> None:
+    text = """g (int64 trips, float[2,3] x) => (float[2,3] y, float[3,2,3] all) <bool true = {1}>
+    { twice = Add(trips, trips)  y, all = Loop(twice, true, x) <body = b (int64 i, bool c, float[2,3] s) =>
+      (bool d, float[2,3] t, float[2,3] o) { d = Identity(c)  t = Add(s, x)  o = Neg(t) }> }"""
+    with pytest.raises(ModelError, match="found a computed 'trip count', expected a constant") as caught:
+        load(parsed(text), tmp_path)
+    assert caught.value.inputs_to_fix == ("trips",)

@@ -49,15 +49,18 @@ def if_(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
 def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     """`Loop`: up to `TRIPS` trips are unrolled. A computed condition selects between old and new values."""
     body = node.graph("body")
+    carried = [node.operand(index) for index in range(2, node.input_count)]
+    scanned: list[list[SSAValue]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    if scanned:  # the trips decide the sizes of the outputs, so the user is asked to fix what they depend on
+        node.parameter(0, "trip count")
+        node.parameter(1, "condition")
     most, start = node.constant(0), node.constant(1)
     alive: SSAValue | bool = True
     if node.has(1):
         alive = bool(start.reshape(-1)[0]) if start is not None else node.scalar(1)
-    carried = [node.operand(index) for index in range(2, node.input_count)]
     if most is None or int(most.reshape(-1)[0]) > TRIPS:
         return _while(node, body, alive, carried, build)
     trips = int(most.reshape(-1)[0])
-    scanned: list[list[SSAValue]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     for trip in range(trips):
         if alive is False:
             break
