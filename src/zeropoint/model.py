@@ -25,6 +25,7 @@ from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
+from zeropoint.lower import lower_float_casts
 from zeropoint.numerics.arrays import plain
 from zeropoint.open_kernels import with_open_kernels
 from zeropoint.options import check_arguments, listed, one_of
@@ -194,7 +195,7 @@ class Model:
 
     def _for_machines(self) -> Program:
         """The program to compile. For a float network, batch norms and constants are folded first."""
-        return simplify(self.program) if self.program.profile is None else self.program
+        return lower_float_casts(simplify(self.program)) if self.program.profile is None else self.program
 
     def interpreted(self) -> Model:
         """The same model, run by the interpreter."""
@@ -204,8 +205,9 @@ class Model:
         """The same model, run by machine code for this processor: the same results, faster.
 
         `threads` is the number of threads per call, and `callers` the number of concurrent calls; further calls wait.
-        The model is compiled now, not at the first call. Raises CodegenError if an op has no kernel, and OptionError
-        for invalid numbers.
+        The model is compiled now, not at the first call. In a float network, batch norms, scales and constants are
+        folded first, so the last bits may differ from this model's; `native().interpreted()` has exactly its bits.
+        Raises CodegenError if an op has no kernel, and OptionError for invalid numbers.
         """
         return Model.natives([self], threads=threads, callers=callers)[0]
 

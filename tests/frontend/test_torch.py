@@ -87,12 +87,19 @@ def test_a_module_is_quantized_from_a_data_loader() -> None:
     assert 10 * np.log10((real**2).sum() / ((real - output) ** 2).sum()) > 25
 
 
-def test_what_cannot_be_traced_is_refused() -> None:
+def test_what_cannot_be_traced_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(zp.Error, match=r"found Sequential without inputs, expected example=\(tensor, ...\)"):
         zp.load(network())
     with pytest.raises(zp.Error, match=r"Sequential: torch.onnx.export cannot export it: "):
         zp.load(network(), example=torch.zeros(1, 4, 8, 8))
     with pytest.raises(zp.Error, match=r"expected input.* to have 3 channels, but got 4 channels"):
         zp.load(network(), example=torch.zeros(1, 4, 8, 8))
+    assert capfd.readouterr().err == ""
     with pytest.raises(zp.Error, match=r"found Tensor, expected a torch.nn.Module or an ExportedProgram"):
         zp.load(torch.zeros(3))
+
+
+def test_an_operation_that_the_exporter_lacks_is_named_in_a_line_with_a_fix() -> None:
+    module = torch.nn.AdaptiveMaxPool2d((2, 3))
+    with pytest.raises(zp.Error, match=r"adaptive_max_pool2d.*; write that part of the module with other operations$"):
+        zp.load(module, example=torch.zeros(1, 2, 8, 8))

@@ -120,19 +120,23 @@ def _arguments(example: Any, tensor: Callable[[Array], Any]) -> tuple[tuple[Any,
 
 def _reason(error: BaseException) -> str:
     """The first line of the original error. The exporter's own message only says which step failed."""
+    unconverted = type(error).__name__ == "ConversionError"
     while error.__cause__ is not None:
         error = error.__cause__
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    # A line may end in the title of a list, such as "... arguments. Tried overloads:".
+    line = line.rpartition(".")[0] or line if line.endswith(":") else line
+    return f"{line.rstrip('.')}; write that part of the module with other operations" if unconverted else line
 
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """Suppress the exporter's progress output and logging."""
-    level = logging.getLogger("torch.onnx").level
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    """Suppress the exporter's progress output and logging. A failure is logged with tracebacks before it is raised."""
+    level = logging.root.manager.disable
+    logging.disable(logging.ERROR)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.getLogger("torch.onnx").setLevel(level)
+        logging.disable(level)
