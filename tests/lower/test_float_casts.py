@@ -7,12 +7,12 @@ import numpy as np
 import zeropoint as zp
 
 TEXT = """
-func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x3xf32>) {
+func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x2xf32>) {
   %q = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!quant.uniform<u8:f32, 0.1:142>>
   %d = quant.dcast %q : tensor<2x4x!quant.uniform<u8:f32, 0.1:142>> to tensor<2x4xf32>
-  %w = stablehlo.constant dense<[[1.0, -2.0, 0.3], [0.1, 0.7, 3.0], [-1.5, 0.2, 0.4], [0.9, 0.8, -0.6]]> : tensor<4x3xf32>
-  %y = stablehlo.dot_general %d, %w, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
-  func.return %y : tensor<2x3xf32>
+  %w = stablehlo.constant dense<[[1.0, -2.0], [0.1, 0.7], [-1.5, 0.2], [0.9, 0.8]]> : tensor<4x2xf32>
+  %y = stablehlo.dot_general %d, %w, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
+  func.return %y : tensor<2x2xf32>
 }
 """
 
