@@ -25,6 +25,7 @@ from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import ResourceArrays, parse_program, print_program
 from zeropoint.ir.weights import Weights
+from zeropoint.lower import lower_float_casts
 from zeropoint.numerics.arrays import plain
 from zeropoint.open_kernels import with_open_kernels
 from zeropoint.options import check_arguments, listed, one_of
@@ -194,7 +195,7 @@ class Model:
 
     def _for_machines(self) -> Program:
         """The program to compile. For a float network, batch norms and constants are folded first."""
-        return simplify(self.program) if self.program.profile is None else self.program
+        return lower_float_casts(simplify(self.program)) if self.program.profile is None else self.program
 
     def interpreted(self) -> Model:
         """The same model, run by the interpreter."""

@@ -4,6 +4,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower.block_scales import expand_block_scales
 from zeropoint.lower.context import LoweringError
+from zeropoint.lower.float_casts import lower_float_casts
 from zeropoint.lower.fold_bounds import fold_bounds
 from zeropoint.lower.integer_io import integer_io
 from zeropoint.lower.lower import lower
@@ -16,6 +17,7 @@ __all__ = [
     "integer_io",
     "integer_program",
     "lower",
+    "lower_float_casts",
     "merge_sums",
 ]
 
