@@ -75,3 +75,18 @@ def test_floats_are_quantized_by_the_range_of_the_type_under_openvino(stored: st
     program.module.attributes[PROFILE] = StringAttr("openvino")
     for isa in HERE:
         assert_native_is_exact(program, [{"arg0": -x}], isa)
+
+
+@pytest.mark.parametrize("zero", [0, 127, 200, 255])
+@pytest.mark.parametrize("profile", ["float32-rne", "xnnpack", "openvino"])
+def test_integers_above_127_that_stay_in_registers_are_exact(profile: str, zero: int) -> None:
+    kind = f"tensor<8x64x!quant.uniform<u8:f32, 0.05:{zero}>>"
+    real = "tensor<8x64xf32>"
+    program = main(
+        f"%x: {real}", real, f"%q = stablehlo.uniform_quantize %x : ({real}) -> {kind}",
+        f"%d = stablehlo.uniform_dequantize %q : ({kind}) -> {real}", f"%y = stablehlo.exponential %d : {real}",
+    )  # fmt: skip
+    program.module.attributes[PROFILE] = StringAttr(profile)
+    x = (np.linspace(-20, 275, 8 * 64).reshape(8, 64) - zero).astype(np.float32) * np.float32(0.05)
+    for isa in HERE:
+        assert_native_is_exact(program, [{"arg0": x}], isa)

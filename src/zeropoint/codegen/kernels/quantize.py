@@ -22,6 +22,8 @@ from zeropoint.numerics.affine import QuantizeBehaviour
 MAGIC = 3 * 2.0**22
 MAGIC_BITS = 0x4B400000
 """The same as an integer."""
+SIGN = 0x80
+"""The highest bit of a byte."""
 NEAR = 2.0**22
 """The greatest float that a sum with `MAGIC` rounds: it stays within 2^23 and 2^24."""
 
@@ -204,19 +206,22 @@ def stored_by(f: Function, isa: InstructionSet, by: Quantize, type_: str, x: Val
         return quantized(f, by, type_, x)
     bits = quantized_bits(f, isa, x, by)
     if type_ == "i8" and isa.pack_shorts is not None and isa.pack_bytes is not None and lanes(x.type) % isa.bytes == 0:
-        return _packed(f, isa, bits)
+        return _packed(f, isa, bits, SIGN if by.high >= SIGN else 0)
     return f.cast("trunc", bits, like(x, type_)) if WIDTHS[type_] < 32 else f.add(bits, -MAGIC_BITS)
 
 
-def _packed(f: Function, isa: InstructionSet, bits: Value) -> Value:
-    """The low bytes of the words of four vectors, by in-lane packing."""
+def _packed(f: Function, isa: InstructionSet, bits: Value, middle: int) -> Value:
+    """The low bytes of the words of four vectors, by in-lane packing, which saturates.
+
+    `middle` is 128 for integers of 0 to 255, and 0 for those of -128 to 127.
+    """
     order = [4 * lane + q for q in range(4) for lane in range(isa.lanes)]
     stored: list[Value] = []
     for start in range(0, lanes(bits.type), isa.bytes):
         parts = [f.shuffle(bits, None, range(start + q * isa.width, start + (q + 1) * isa.width)) for q in range(4)]
-        parts = [f.add(part, isa.offset - MAGIC_BITS) for part in parts]
+        parts = [f.add(part, isa.offset - middle - MAGIC_BITS) for part in parts]
         shorts = [isa.shorts(f, *parts[:2]), isa.shorts(f, *parts[2:])]
         packed = f.bits(isa.narrow(f, *shorts), isa.i32)
         stored.append(f.bits(f.shuffle(packed, None, order), isa.i8))
     whole = f.concatenated(stored)
-    return f.binary("xor", whole, -128) if isa.offset else whole
+    return f.binary("xor", whole, -SIGN) if isa.offset != middle else whole
