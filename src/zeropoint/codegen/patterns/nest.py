@@ -111,13 +111,14 @@ def members_of(values: Values, root: Operation) -> frozenset[Operation]:
     if isinstance(root, hlo.ReduceOp):
         counts.add(count_of(root.operands[0]))
     members = {root}
+    own = {root}  # the members that no other kernel computes
     waiting = LatestFirst(values)
     waiting.add_operands(root)
     for op in waiting:
         if not can_join(values, op) or values.constant(op.results[0]) is not None:
             continue
         result = op.results[0]
-        alone = all(use.operation in members for use in result.uses)
+        alone = all(use.operation in own for use in result.uses)
         if isinstance(op, CONTRACTION_OPS):
             if reduction is not None or not result.has_one_use() or not alone or count_of(result) not in counts:
                 continue
@@ -127,6 +128,8 @@ def members_of(values: Values, root: Operation) -> frozenset[Operation]:
         elif not is_cheap(values, op) and not (alone and count_of(result) in counts):
             continue
         members.add(op)
+        if alone:
+            own.add(op)
         waiting.add_operands(op)
     return frozenset(members)
 

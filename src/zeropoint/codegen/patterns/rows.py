@@ -69,6 +69,7 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
     size = shape_of(root.results[0])[row]
     counts = {count_of(root.results[0]), count_of(root.results[0]) // size}
     members = {root}
+    own = {root}  # the members that no other kernel computes
     along: dict[Operation, int | None] = {root: row}
     waiting = LatestFirst(values)
 
@@ -89,9 +90,11 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
             continue
         if isinstance(op, CONTRACTION_OPS) and (along[op] is not None or reduced_row(op) != size):
             continue
-        alone = all(use.operation in members for use in op.results[0].uses) and count_of(op.results[0]) in counts
-        if alone or is_cheap(values, op):
+        alone = all(use.operation in own for use in op.results[0].uses)
+        if (alone and count_of(op.results[0]) in counts) or is_cheap(values, op):
             members.add(op)
+            if alone:
+                own.add(op)
             follow(op)
     return frozenset(members)
 
