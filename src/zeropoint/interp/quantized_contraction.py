@@ -14,13 +14,14 @@ from zeropoint.interp.affine import Affine, affine, dequantization, is_quantized
 from zeropoint.interp.binding import Binary, Scope, Unary
 from zeropoint.interp.contraction import contraction_of, float_contraction, integer_contraction
 from zeropoint.interp.exactness import FLOAT32, FLOAT64, INT64, to_integers
-from zeropoint.ir.annotations import is_wide
-from zeropoint.ir.contractions import ContractionOp
-from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.annotations import has_row_scales, is_wide
+from zeropoint.ir.contractions import ContractionOp, weight_channel_axis, weights_by_channel
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import Profile
 from zeropoint.numerics.requantize import requantize
 from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.row_scales import LEVELS, RowScales
 
 
 def contraction(op: ContractionOp, scope: Scope) -> Binary:
@@ -34,12 +35,36 @@ def contraction(op: ContractionOp, scope: Scope) -> Binary:
     # f32 represents x - z_x if its magnitude is below 2^24. With 32-bit storage it may be larger, so f64 is used.
     word = FLOAT32 if x.reach < 1 << 24 else FLOAT64
     finish = _finish(x, w, y, _result_axis(op, w, y), scope.profile)
+    if has_row_scales(op):
+        return _by_rows(op, x, centred, finish)
     if is_wide(op.result):
         finish = _accumulated
 
     def run(lhs: Array, rhs: Array) -> Array:
         weights = rhs if centred is not None else w.centred(rhs, INT64)
         return finish(sums(x.centred(lhs, word), weights))
+
+    return run
+
+
+def _by_rows(op: ContractionOp, x: Affine, weights: Array | None, finish: Unary) -> Binary:
+    """The op on activations that are rounded to 8 bits by rows (`numerics.row_scales`).
+
+    Raises ValueError for weights that are not constant, and for those with sums beyond 32 bits.
+    """
+    axis = weight_channel_axis(op)
+    if not isinstance(op, DotGeneralOp) or weights is None or axis is None:
+        raise ValueError("found activations of one scale per row, expected a matrix product with constant weights")
+    channels = weights_by_channel(weights, axis)
+    form = RowScales.of(x.storage_min, x.storage_max, int(x.zero_point), channels)
+    sums = integer_contraction(contraction_of(op), 1 << LEVELS, weights)
+    axes = tuple(op.dot_dimension_numbers.data.lhs_contracting_dimensions)
+    totals = channels.astype(np.int64).sum(axis=1)
+
+    def run(lhs: Array, rhs: Array) -> Array:
+        rows, *numbers = form.rounded(lhs, axes)
+        middle, greatest = (np.squeeze(number, axes)[..., np.newaxis] for number in numbers)
+        return finish(form.sums(to_integers(sums(rows, weights), INT64), middle, greatest, totals))
 
     return run
 

@@ -65,7 +65,8 @@ def facts_by_type(facts: Iterable[Fact]) -> dict[str, tuple[Fact, ...]]:
 DEMANDS = "zeropoint.demands"
 """On a region: the demands of the user's recipe, a list of facts of salience `user`: `quantize` (true, false),
 `bits`, `granularity` (per_channel, per_tensor; of weights), `weight_bits`, `block_size`, `weight_symmetric`,
-`activations` (float, quantized), `symmetric` (true, false; of activations), `observer`."""
+`activations` (float, quantized), `activation_scales` (per_row, per_tensor), `symmetric` (true, false; of activations),
+`observer`."""
 BLOCK_SIZE, WEIGHT_BITS, WEIGHT_SYMMETRIC = "block_size", "weight_bits", "weight_symmetric"
 """Demands on the weights of a kernel: the number of terms in a block, the storage width in bits, zero points of 0."""
 FLOAT_ACTIVATIONS: Mapping[str, str] = {"activations": "float"}
@@ -125,6 +126,10 @@ QUANTILES = "zeropoint.quantiles"
 ACCUMULATOR = "zeropoint.accumulator"
 """On a contraction or its bias addition with a quantized result of 32-bit storage: `i64` if the kernel accumulates in
 64 bits because 32 could overflow. No quantized type is that wide. The value does not saturate."""
+ACTIVATION_SCALES = "zeropoint.activation_scales"
+"""On a region, and later on its `dot_general`: `per_row` if the kernel rounds each row of its activations to 8 bits,
+in the row's own range (`numerics.row_scales`), as its row in the target's table says."""
+PER_ROW = "per_row"
 ZERO_POINTS = "zeropoint.zero_points"
 """On a contraction of integers: `inside` if zero points were subtracted from its operands, `after` if its sums are
 corrected."""
@@ -142,6 +147,11 @@ def carry(source: Operation, target: Operation, *names: str) -> None:
 def is_wide(value: SSAValue) -> bool:
     """Whether the integers of a quantized value have 64 bits (`ACCUMULATOR`)."""
     return isinstance(value.owner, Operation) and ACCUMULATOR in value.owner.attributes
+
+
+def has_row_scales(op: Operation) -> bool:
+    """Whether an op rounds each row of its activations to 8 bits (`ACTIVATION_SCALES`)."""
+    return ACTIVATION_SCALES in op.attributes
 
 
 def unique_name(op: Operation) -> str | None:
@@ -260,6 +270,8 @@ def check_annotations(op: Operation) -> None:
                 listed_facts(attribute)
             elif name == DOT_FORM:
                 dot_form(attribute.data if isinstance(attribute, StringAttr) else str(attribute))
+            elif name == ACTIVATION_SCALES and attribute != StringAttr(PER_ROW):
+                raise VerifyException(f'found {attribute}, expected "{PER_ROW}"')
         except (VerifyException, ValueError) as error:
             raise VerifyException(f"attribute '{name}': {error}") from error
 

@@ -34,6 +34,14 @@ def weight_channel_axis(op: ContractionOp) -> int | None:
     return free[0] if len(free) == 1 and not dimensions.rhs_batching_dimensions else None
 
 
+def is_matrix_product(op: Operation) -> bool:
+    """Whether an op multiplies rows, along the last dimension of its left operand, with one matrix."""
+    if not isinstance(op, DotGeneralOp) or weight_channel_axis(op) is None:
+        return False
+    last = len(shape_of(op.lhs)) - 1
+    return tuple(op.dot_dimension_numbers.data.lhs_contracting_dimensions) == (last,) and len(shape_of(op.rhs)) == 2
+
+
 def term_order(op: ContractionOp) -> list[int]:
     """The permutation of a weight's dimensions to output channel, kernel positions, input channels.
 

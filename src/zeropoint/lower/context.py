@@ -174,6 +174,10 @@ class Lowering:
     lower_ops: Callable[[Lowering, Block], None]
     made: list[Operation] = field(default_factory=list[Operation])
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    rounded_rows: dict[tuple[object, ...], tuple[SSAValue, ...]] = field(
+        default_factory=dict[tuple[object, ...], tuple[SSAValue, ...]]
+    )
+    """Activations that were rounded to 8 bits by rows, and the numbers of each row (`row_scales.py`)."""
     location: LocationAttr | None = None
     zero_points: Correction | None = None
     """The forced form of corrections, if any."""

@@ -16,13 +16,13 @@ Source: the lowering of quantized contractions ("Zero-Point Correction"); the pr
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, LocationAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
 from xdsl.ir import SSAValue
 
-from zeropoint.ir.annotations import ZERO_POINTS, is_wide
+from zeropoint.ir.annotations import ZERO_POINTS, has_row_scales, is_wide
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis, weights_by_channel
 from zeropoint.ir.locations import describe, location_of
-from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp
+from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import Array, element_dtype, with_element
 from zeropoint.lower.context import (
     Correction,
@@ -33,14 +33,13 @@ from zeropoint.lower.context import (
     widened_from,
 )
 from zeropoint.lower.convolution import PaddedConvolution
+from zeropoint.lower.row_scales import row_scaled_sums
+from zeropoint.lower.weights import BYTE, NIBBLE, fits_width, held_weights
 from zeropoint.lower.zero_points import choose, corrected_after
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
 from zeropoint.numerics.rounding import INT32_MAX
-from zeropoint.numerics.storage import half_range
 from zeropoint.ranges.contraction import terms
-
-NIBBLE, BYTE = 4, 8
 
 
 def _centred_weights(lowering: Lowering, op: ContractionOp) -> Array | None:
@@ -64,34 +63,10 @@ def _weights(lowering: Lowering, op: ContractionOp, weight: Array) -> SSAValue:
     element = storage_element(given)
     low, high = kind.affine.centred_range
     # Decided by the range of the storage, not by the actual weights, so that equal types give equal files.
-    narrower = _fits(low, high, NIBBLE if element.width.data == BYTE else BYTE)
+    narrower = fits_width(low, high, NIBBLE if element.width.data == BYTE else BYTE)
     if not kind.zero_points.any() and storage_element(kind) == element and not narrower:
         return lowering.stored(op.rhs)
     return held_weights(lowering, weight, element, (int(low), int(high)), location_of(op.rhs))
-
-
-def held_weights(
-    lowering: Lowering,
-    weight: Array,
-    element: IntegerType,
-    bounds: tuple[int, int] | None = None,
-    location: LocationAttr | None = None,
-) -> SSAValue:
-    """Weights converted to `element` from a constant of 4 bits, 8 bits or `element`, the first that holds `bounds`.
-
-    By default, the bounds are those of the weights.
-    """
-    low, high = bounds or (int(weight.min(initial=0)), int(weight.max(initial=0)))
-    for width in (NIBBLE, BYTE):
-        if width < element.width.data and _fits(low, high, width):
-            narrow = lowering.constant(weight.astype(np.int8), location, IntegerType(width))
-            return lowering.insert(ConvertOp(narrow, with_element(narrow, element))).result
-    return lowering.constant(weight.astype(element_dtype(element)), location)
-
-
-def _fits(low: int, high: int, width: int) -> bool:
-    half = half_range(width)
-    return -half <= low <= high < half
 
 
 def _requantizes(op: ContractionOp) -> bool:
@@ -115,7 +90,7 @@ def lower_contraction(lowering: Lowering, op: ContractionOp) -> SSAValue:
             f"quantized operands, the left one per layer, and a quantized result"
         )
     weight = _centred_weights(lowering, op)
-    sums = _corrected(lowering, op, weight)
+    sums = row_scaled_sums(lowering, op, weight) if has_row_scales(op) else _corrected(lowering, op, weight)
     if is_wide(op.result):
         return lowering.converted(sums, i64)
     if not _requantizes(op) and result.storage.type.width == 32:

@@ -43,8 +43,9 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
 from zeropoint.lower.context import Lowering, LoweringError
-from zeropoint.lower.contraction import held_weights, lower_contraction
+from zeropoint.lower.contraction import lower_contraction
 from zeropoint.lower.real_math import clamped_result, kind_of
+from zeropoint.lower.weights import held_weights
 from zeropoint.numerics import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.arrays import FloatArray, IntArray
 from zeropoint.numerics.blockwise import FRACTION, Columns

@@ -15,6 +15,7 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.contraction import combined
 from zeropoint.ranges.interval import Interval, joined
+from zeropoint.ranges.row_scales import row_product
 
 
 def add(ranges: Ranges, op: hlo.AddOp) -> Interval:
@@ -41,7 +42,10 @@ def _is_maximum_of(value: SSAValue, x: SSAValue) -> bool:
 
 
 def multiply(ranges: Ranges, op: hlo.MultiplyOp) -> Interval:
-    """lhs * rhs. A square is not negative."""
+    """lhs * rhs. A square is not negative, and `row_product` knows more of rows and their greatest element."""
+    known = row_product(ranges, op)
+    if known is not None:
+        return known
     lhs, rhs = ranges.of(op.lhs), ranges.of(op.rhs)
     result = lhs * rhs
     return Interval(np.maximum(result.low, 0), result.high) if op.lhs is op.rhs else result

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from zeropoint.ir.annotations import BLOCK_SIZE, WEIGHT_BITS
-from zeropoint.ir.contractions import weight_channel_axis
+from zeropoint.ir.contractions import is_matrix_product, weight_channel_axis
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import channel_scales, with_least_scales
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
@@ -37,7 +37,7 @@ def unfit_blocks(
     """The reason why the weights of a region cannot have the demanded or pinned blocks; None if they can."""
     product = next((op for op in region.body.block.ops if isinstance(op, DotGeneralOp)), None)
     name = region.logical_kernel.data
-    if product is None or not _is_matrix_product(product):
+    if product is None or not is_matrix_product(product):
         return f"kernel '{name}' takes blocks of weights only in a product of rows with a matrix"
     (terms,) = product.dot_dimension_numbers.data.rhs_contracting_dimensions
     rows = shape_of(product.rhs)[terms]
@@ -55,16 +55,6 @@ def unfit_channels(region: QuantizeRegionOp, pinned: UniformQuantizedType) -> st
     return (
         f"kernel '{region.logical_kernel.data}' requires a scale per output channel, dimension {axis} of its weights; "
         f"they are pinned to one per index of dimension {pinned.axis}"
-    )
-
-
-def _is_matrix_product(op: DotGeneralOp) -> bool:
-    dims = op.dot_dimension_numbers.data
-    last = len(shape_of(op.lhs)) - 1
-    return (
-        weight_channel_axis(op) is not None
-        and tuple(dims.lhs_contracting_dimensions) == (last,)
-        and len(shape_of(op.rhs)) == 2
     )
 
 
