@@ -301,7 +301,7 @@ class _Layout:
     def _contraction(self, op: KernelOp) -> tuple[list[View], View]:
         match = contraction_of(self.program, op, self._found)
         result, source, other = op.values[0], match.source, match.tail.other
-        added = [] if other is None else [self._added(op, op.inputs[-1], match)]
+        added = [] if other is None else [self._added(op, value, match) for value in op.inputs[1:] or op.inputs]
         # If the source and the added value are the same, one view in the layout of the added value is used for both.
         read = added.pop() if other is source else self._read(op, op.inputs[0], match)
         if match.windows is not None:
@@ -321,7 +321,9 @@ class _Layout:
         return view
 
     def _added(self, op: KernelOp, other: SSAValue, match: ContractionMatch) -> View:
-        """The value that a contraction adds at its end, in a layout that its kernel can read."""
+        """The value that a contraction adds at its end, or its factors, in a layout that the kernel can read."""
+        if match.factor is not None:
+            return self.operands.without_gaps(op, other)
         if element_dtype(element_of(other)) != np.int8:
             return self.operands.lined(op, other)
         view = self.operands.fitting(op, other)

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.allocation import BYTE, Allocation, holds
-from zeropoint.codegen.graph import Halo, View, matrix_view
+from zeropoint.codegen.graph import Buffer, Halo, Space, View, matrix_view, row_major
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import has_even_rows, transposed
@@ -60,6 +60,15 @@ class Operands:
         if has_even_rows(view):
             return view
         made = matrix_view(view.shape, view.dtype, 16)
+        return self._allocation.copy(op, view, made)
+
+    def without_gaps(self, op: Operation, value: SSAValue) -> View:
+        """A value whose elements follow each other in memory, in order. A value with another layout is copied."""
+        view = self._views[value]
+        wanted = row_major(view.shape, view.itemsize)
+        if all(a == b or n == 1 for a, b, n in zip(view.strides, wanted, view.shape, strict=True)):
+            return view
+        made = View(Buffer(Space.ARENA, wanted[0] * view.shape[0]), 0, view.shape, wanted, view.dtype)
         return self._allocation.copy(op, view, made)
 
     def turned(self, op: Operation, view: View, inner: int, multiple: int) -> View:

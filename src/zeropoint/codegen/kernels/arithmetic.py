@@ -27,11 +27,15 @@ ChannelGroups = Sequence[tuple[int, IntArray]]
 
 @dataclass(frozen=True)
 class TileTarget:
-    """The address of a tile's first output pixel, the bytes to the next pixel, and the address of the residual."""
+    """The address of a tile's first output pixel, the bytes to the next pixel, and the address of the residual.
+
+    `another` is that of a second number of each pixel, if the residual has one element a pixel.
+    """
 
     out: Value
     step: int
-    other: Value | None
+    other: Value | None = None
+    another: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,15 @@ class Residual:
     """A value that is added to the output. Its pixel (y, x) is at y * row + x * pixel, in bytes.
 
     `total` is the weighted sum for i8; None for floats, and if the epilogue adds the value. `first` says whether the
-    value is the first operand of the sum; the other operand is the output of the contraction.
+    value is the first operand of the sum; the other operand is the output of the contraction. Without `channels`, the
+    value has one element a pixel, by which accumulators are multiplied.
     """
 
     row: int
     pixel: int
     first: bool
     total: CommonScaleSum | None
+    channels: bool = True
 
 
 class Arithmetic(Protocol):

@@ -50,18 +50,20 @@ class Contraction(ContractionShape):
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""
         # The output may use the memory of the residual.
-        rest = ["noalias w", "noalias out"] if self.arithmetic.residual is None else ["other", "noalias w", "out"]
+        residual = self.arithmetic.residual
+        others = [] if residual is None else ["other"] if residual.channels else ["other", "another"]
+        rest = [*others, "noalias w", "out" if others else "noalias out"]
         _Emitter(self, isa, module.kernel(name, "noalias in", *rest)).kernel()
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of pixels: the addresses of the input, output and residual of its first pixel."""
+    """A tile of pixels: the addresses of the input, output and other operands of the arithmetic of its first pixel."""
 
     pixels: int
     source: Value
     target: Value
-    other: Value | None
+    others: Sequence[Value]
 
 
 TileWork = Callable[[Tile], None]
@@ -74,8 +76,7 @@ class _Emitter:
 
     def __init__(self, shape: Contraction, isa: InstructionSet, f: Function):
         self.shape, self.isa, self.f = shape, isa, f
-        self.source, *others, self.weights, self.out, self.begin, self.end = f.arguments
-        self.other = others[0] if others else None
+        self.source, *self.others, self.weights, self.out, self.begin, self.end = f.arguments
         self.chunk = shape.chunk(isa)
         self.starts = self._starts()
         self.lines = 0
@@ -166,11 +167,12 @@ class _Emitter:
 
             source = address(self.source, shape.in_row, shape.in_pixel)
             target = f.at(address(self.out, shape.out_row, shape.out_pixel), channel)
-            other = None
-            if self.other is not None and shape.arithmetic.residual is not None:
-                residual = shape.arithmetic.residual
-                other = f.at(address(self.other, residual.row, residual.pixel), channel)
-            work(Tile(part.size, source, target, other))
+            residual, others = shape.arithmetic.residual, list[Value]()
+            if residual is not None:
+                others = [address(each, residual.row, residual.pixel) for each in self.others]
+            if residual is not None and residual.channels:
+                others = [f.at(each, channel) for each in others]
+            work(Tile(part.size, source, target, others))
 
         first, *others = pixels.parts
         if not others:
@@ -190,7 +192,7 @@ class _Emitter:
 
     def _finished(self, count: int, weights: Value, tile: Tile, sums: list[Value]) -> None:
         pixels = _by_pixel(sums, count)
-        to = TileTarget(tile.target, self.shape.out_pixel, tile.other)
+        to = TileTarget(tile.target, self.shape.out_pixel, *tile.others)
         self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), to)
 
     def _parameters(self, weights: Value, count: int) -> Value:

@@ -22,6 +22,7 @@ from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
 from zeropoint.codegen.patterns.pools import Pool
 from zeropoint.codegen.patterns.reaches import has_room, in_i32, reach_of, reaches
+from zeropoint.codegen.patterns.scaled_rows import RowFactor, row_factor
 from zeropoint.codegen.patterns.tail import Tail, followed, summed
 from zeropoint.codegen.patterns.weights import (
     KernelWeights,
@@ -69,6 +70,8 @@ class ContractionMatch:
     bias: Array
     tail: Tail
     arithmetic: Requantization | ComputedOutput | ExpressedMatch | None
+    factor: RowFactor | None = None
+    """The factor of each row of accumulators, which start at `bias`. Its numbers are `tail.other`."""
 
     @property
     def windows(self) -> Windows | None:
@@ -110,6 +113,11 @@ class ContractionMatch:
         """Whether 32 bits hold accumulators that are requantized, with the rounding terms in the biases."""
         output = self.arithmetic
         found = reaches(self.weights, self.bias, self.source_reach)
+        if self.factor is not None:
+            (sums,) = found
+            rows = self.factor.reach(sums)
+            room = isinstance(output, Requantization) and has_room(output, rows)
+            return room and bool((np.maximum(sums, rows) <= INT32_MAX).all())
         if isinstance(output, ComputedOutput):
             return all(bool((reach <= INT32_MAX).all()) for reach in found)
         return not isinstance(output, Requantization) or all(has_room(output, in_i32(reach)) for reach in found)
@@ -119,6 +127,7 @@ class ContractionMatch:
         """The match of the whole kernel."""
         other = self.tail.other
         inputs = (self.source,) if other is None or other is self.source else (self.source, other)
+        inputs += () if self.factor is None else (self.factor.middles,)
         return Match("contraction", (self.tail.result,), inputs, found=self)
 
 
@@ -141,7 +150,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
         return Declined(f"found accumulators of {element_of(op.accumulator)}, expected i32")
     found = _of_integers(values, op.accumulator)
     if isinstance(found, Declined):
-        return _computed(values, op) or found
+        return _computed(values, op) or _of_scaled_rows(values, op) or found
     source, weights, bias = found
     if dtype == np.int16 and is_depthwise(weights):
         return Declined("found windows of single channels with a result of i16, expected i8")
@@ -167,6 +176,24 @@ def _computed(values: Values, op: RequantizeOp) -> Match | None:
     tail = Tail(op.result, other=other)
     match = ContractionMatch(describe(op), source, weights, bias, tail, replace(computed, numbers=numbers))
     return match.match if match.fits else None
+
+
+def _of_scaled_rows(values: Values, op: RequantizeOp) -> Match | None:
+    """A product of rows whose accumulators are multiplied by a number of their row."""
+    value, bias = without_bias(values, op.accumulator)
+    scaled = row_factor(values, value)
+    found = None if scaled is None else _of_integers(values, scaled[0])
+    if scaled is None or found is None or isinstance(found, Declined):
+        return None
+    source, weights, starts = found
+    output = output_of(values, op, len(starts))
+    if matrix_of(weights) is None or isinstance(weights, Blockwise) or isinstance(output, Declined):
+        return None
+    after = np.broadcast_to(np.zeros(1, np.int64) if bias is None else bias.astype(np.int64), starts.shape)
+    factor = replace(scaled[1], bias=after)
+    tail = Tail(op.result, other=factor.numbers)
+    match = ContractionMatch(describe(op), source, weights, starts, tail, output, factor)
+    return match.match if match.fits and match.source_bytes == 1 else None
 
 
 def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Declined:

@@ -17,6 +17,7 @@ from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.requantize import Epilogue
+from zeropoint.codegen.kernels.scaled_rows import ScaledRows
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.patterns.contraction import ContractionMatch, ExpressedMatch, contraction_of
 from zeropoint.codegen.patterns.dequantized import Dequantized
@@ -34,7 +35,9 @@ def schedule_contraction(body: Body) -> None:
     """Append the steps of a contraction. A convolution has one step per image, piece and part of the groups."""
     match, first = contraction_of(body.program, body.kernel, body.found), len(body.graph.steps)
     _schedule(body, match)
-    if isinstance(match.arithmetic, Requantization) and match.source_bytes == 1 and not isinstance(match.weights, Pool):
+    # The bias of scaled rows is not that of the sums of products.
+    plain = not isinstance(match.weights, Pool) and match.factor is None
+    if isinstance(match.arithmetic, Requantization) and match.source_bytes == 1 and plain:
         body.graph.contractions.append(ScheduledContraction(body, match, range(first, len(body.graph.steps))))
 
 
@@ -72,7 +75,7 @@ class ScheduledContraction:
 
 def _schedule(body: Body, match: ContractionMatch) -> None:
     source, target = body.inputs[0], body.outputs[0]
-    other = None if match.tail.other is None else body.inputs[-1]
+    other = None if match.tail.other is None else body.inputs[min(1, len(body.inputs) - 1)]
     scheduled = _Contraction(body, match, other)
     if isinstance(match.weights, Pool):
         scheduled.pool(match.weights, source, target)
@@ -97,14 +100,15 @@ class _Contraction:
         weights = (
             matrix if self.match.arithmetic is None else np.pad(matrix, ((0, -len(matrix) % self._together), (0, 0)))
         )
-        residual = (0, 0 if self.other is None else self.other.strides[-2])
-        arithmetic = self._arithmetic(weights, self.match.bias, residual)
+        scaled = self.match.factor is not None
+        pixels = None if self.other is None else self.other.itemsize if scaled else self.other.strides[-2]
+        arithmetic = self._arithmetic(weights, self.match.bias, (0, pixels or 0))
         count, pixel, out_pixel = math.prod(source.shape[:-1]), source.strides[-2], target.strides[-2]
         groups, vectors = len(weights) // self._together, -(-weights.shape[1] // self.isa.width)
         shape = Contraction.of_rows(count, pixel, out_pixel, groups, vectors, arithmetic)
-        reads = [source] if self.other is None else [source, self.other]
+        reads = [source] if self.other is None else [source, self.other, *self.body.inputs[2:]]
         # A blocked kernel keeps accumulators in the output, so the residual must not share the output's memory.
-        added = [] if shape.is_blocked(self.isa) else reads[1:]
+        added = [] if scaled or shape.is_blocked(self.isa) else reads[1:]
         parameters = self._packed(shape, weights, self.match.bias)
         operations = 2 * count * matrix.size
         self.graph.call(self.name, shape, reads, [target], parameters, operations=operations, elementwise=added)
@@ -289,6 +293,12 @@ class _Contraction:
         else:
             tail = self.match.tail
             added = None if tail.other is None else Residual(*residual, tail.first, tail.sum)
+            if (factor := self.match.factor) is not None and added is not None:
+                assert isinstance(output, Requantization)
+                reach = factor.reach(self.match.source_reach * magnitudes(weights) + np.abs(bias))
+                epilogue = Epilogue.of(output, reach, self.isa, self.match.result_bits)
+                inner, numbers = Integers(self._halves(weights), epilogue), replace(added, channels=False)
+                return ScaledRows(inner, numbers, factor.shifts, factor.greatest, factor.bounds)
             sums = Integers(self._halves(weights), self._epilogue(output, weights, bias), added, pairs=self._pairs)
         return sums if self.match.blocks is None else Blocks(sums, len(self.match.blocks.factors))
 
@@ -329,6 +339,10 @@ class _Contraction:
         if isinstance(arithmetic, Integers) and isinstance(output, Requantization | ComputedOutput):
             own = _of_channels(output, chosen)
             packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, self._together, channels), bias, own)
+        elif isinstance(arithmetic, ScaledRows) and (factor := self.match.factor) is not None:
+            assert isinstance(output, Requantization)
+            terms = steps.reshape(-1, self._together, channels)
+            packed = arithmetic.pack(self.isa, groups, terms, bias, factor.totals, factor.bias, output)
         elif isinstance(arithmetic, Blocks) and (blocks := self.match.blocks) is not None:
             assert output is not None
             own = output.scales if isinstance(output, ExpressedMatch) else output

@@ -1,0 +1,31 @@
+"""Products of rows that are rounded to 8 bits: one contraction in native code, with the interpreter's bits."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen.exactness import HERE, assert_native_is_exact
+from row_scaled import HOSTILE, RowProduct
+from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.scaled_rows import ScaledRows
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.lowering import steps_of
+from zeropoint.lower import integer_program
+
+PROFILES = ("fixed16", "fixed32", "float32-rne")
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+@pytest.mark.parametrize("isa", HERE, ids=lambda isa: isa.name)
+def test_native_code_has_the_bits_of_the_interpreter(isa: InstructionSet, number: int) -> None:
+    case = HOSTILE[number]
+    program = integer_program(case.program(PROFILES[number % len(PROFILES)]))
+    assert_native_is_exact(program, [{program.inputs[0].name: case.inputs()}], isa)
+
+
+@pytest.mark.parametrize("case", [HOSTILE[-1], RowProduct((8,), 32, 48)], ids=str)
+def test_the_factor_of_a_row_is_a_part_of_the_contraction(case: RowProduct) -> None:
+    program = integer_program(case.program("fixed16", products=2))
+    kernels = [step.kernel for step in steps_of(program, HERE[-1]).steps]
+    products = [kernel for kernel in kernels if isinstance(kernel, Contraction)]
+    assert [type(kernel.arithmetic) for kernel in products] == [ScaledRows] * 2
