@@ -256,6 +256,14 @@ def _without_weights(region: QuantizeRegionOp, demands: Mapping[str, Fact], targ
     return f"expected a kernel with weights; '{kernel}' has none on target {target.name}"
 
 
+def _without_rows(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
+    """The reason why scales of activations have no effect: the kernel rounds no rows."""
+    kernel = region.logical_kernel.data
+    if any(row.activation_scales for row in target.by_kernel.get(kernel, ())):
+        return None
+    return f"expected a kernel that rounds rows of activations; '{kernel}' does not on target {target.name}"
+
+
 def _without_width(region: QuantizeRegionOp, demands: Mapping[str, Fact], target: Target) -> str | None:
     """The reason why a width of weights has no effect: the kernel has no weights of that width."""
     if _only_weights(demands):
@@ -326,6 +334,7 @@ _OF_WEIGHTS = ("block_size", "granularity", "weight_bits", "weight_symmetric")
 """Demands on a kernel's weights."""
 
 _NOTHING: Mapping[str, Callable[[QuantizeRegionOp, Mapping[str, Fact], Target], str | None]] = {
+    "activation_scales": _without_rows,
     "activations": _without_constants,
     "bits": _too_narrow,
     "block_size": _without_blocks,

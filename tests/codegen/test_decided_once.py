@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -17,11 +18,21 @@ from zeropoint.ir.constants import constant_array, elements
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConstantOp, ConvertOp, ConvolutionOp, DotGeneralOp, PadOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ConstantOp,
+    ConvertOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    MultiplyOp,
+    PadOp,
+)
 from zeropoint.ir.stablehlo.arrays import padding_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.text import parse_program
 from zeropoint.opt import parse_passes, run_passes
+from zeropoint.recipe import apply_recipe, recipe_of
 
 PADDED = """
 func.func @main(%x: tensor<1x8x6x6xf32>) -> tensor<1x16x6x6xf32> {
@@ -63,11 +74,14 @@ func.func @main(%x: tensor<4x32xf32>) -> tensor<4x16xf32> {
 Found = TypeVar("Found", bound=Operation)
 
 
-def integers(text: str, target: str) -> tuple[Program, Program]:
-    """The float program after `simplify`, and the integer program."""
+def integers(text: str, target: str, rules: Sequence[Mapping[str, object]] = ()) -> tuple[Program, Program]:
+    """The float program after `simplify`, and the integer program, by the rules of a recipe."""
     simple = run_passes(parse_program(text), parse_passes("simplify"))
-    rest = f"fuse{{target={target}}},propagate{{target={target}}},move-rescales{{target={target}}},materialize"
-    return simple, run_passes(simple, parse_passes(f"{rest},integer-program"))
+    fused = run_passes(simple, parse_passes(f"fuse{{target={target}}}"))
+    if rules:
+        fused = apply_recipe(fused, recipe_of(rules), simple)
+    rest = f"propagate{{target={target}}},move-rescales{{target={target}}},materialize"
+    return simple, run_passes(fused, parse_passes(f"{rest},integer-program"))
 
 
 def ops(program: Program, kind: type[Found]) -> list[Found]:
@@ -115,7 +129,8 @@ def test_a_bias_is_corrected_once() -> None:
 
 def test_weights_beside_wide_activations_are_stored_in_bytes_and_widened_once() -> None:
     """In quantized StableHLO they have i16, like the other operand, with the bounds of i8; `lower` goes by these."""
-    _, program = integers(WIDE, "cpu-integer")
+    rule = [{"op": "fully_connected", "activation_scales": "per_tensor"}]
+    _, program = integers(WIDE, "cpu-integer", rule)
     (product,) = ops(program, DotGeneralOp)
     assert element_dtype(element_of(product.lhs)) == np.int16
     assert isinstance(product.rhs, OpResult)
@@ -139,3 +154,27 @@ def test_the_programs_compute_what_the_interpreter_does() -> None:
         wanted, found = Interpreter(program)(given), NativeProgram(program, optimized=False)(given)
         for name in wanted:
             np.testing.assert_array_equal(found[name], wanted[name])
+
+
+READ_TWICE = """
+func.func @main(%x: tensor<8x64xi16>, %n: tensor<8x64xi32>) -> (tensor<8x64xi32>, tensor<64x8xi32>) {
+  %w = stablehlo.convert %x : (tensor<8x64xi16>) -> tensor<8x64xi32>
+  %s = stablehlo.multiply %w, %n : tensor<8x64xi32>
+  %y = stablehlo.convert %s : (tensor<8x64xi32>) -> tensor<8x64xi16>
+  %v = stablehlo.convert %y : (tensor<8x64xi16>) -> tensor<8x64xi32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %sum = stablehlo.reduce(%v init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<8x64xi32>, tensor<i32>) -> tensor<8xi32>
+  %b = stablehlo.broadcast_in_dim %sum, dims = [0] : (tensor<8xi32>) -> tensor<8x64xi32>
+  %p = stablehlo.subtract %v, %b : tensor<8x64xi32>
+  %t = stablehlo.transpose %v, dims = [1, 0] : (tensor<8x64xi32>) -> tensor<64x8xi32>
+  %q = stablehlo.add %t, %t : tensor<64x8xi32>
+  return %p, %q : tensor<8x64xi32>, tensor<64x8xi32>
+}
+"""
+
+
+def test_what_two_kernels_read_through_a_conversion_is_computed_once() -> None:
+    """Both widen it themselves, which is cheap. The product before it is not."""
+    grouped = group(parse_program(READ_TWICE), isa=HERE[-1].name)
+    assert len(ops(grouped, MultiplyOp)) == 1

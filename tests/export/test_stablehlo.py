@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from digits import DIGITS, images, quantized_digits
 from interp.programs import upstream
 from oracle import mlir
+from row_scaled import RowProduct
 from zeropoint.calibrate import samples
 from zeropoint.cli import main
 from zeropoint.export import ExportError, export_program
@@ -138,3 +139,9 @@ def test_arithmetic_that_stablehlo_lacks_is_refused_and_nothing_is_written(tmp_p
     with pytest.raises(ExportError, match=r"expected quantized StableHLO; quantize for target stablehlo"):
         export_program(result.propagated, tmp_path / "m.stablehlo.mlir")
     assert not list(tmp_path.iterdir())
+
+
+def test_products_of_rows_in_8_bits_are_refused() -> None:
+    """The attribute that says so is ours: a reader of plain StableHLO would compute other integers."""
+    with pytest.raises(ExportError, match="rounded by rows, which quantized StableHLO does not express"):
+        stablehlo_text(RowProduct((2,), 4, 3).program())

@@ -13,6 +13,7 @@ from codegen.exactness import HERE, assert_native_is_exact
 from networks import Network
 from zeropoint.errors import OptionError
 from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import has_row_scales
 from zeropoint.ir.chlo import ErfOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -31,10 +32,11 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.bodies import binary_body
-from zeropoint.ir.tensors import Array, shape_of, with_shape
+from zeropoint.ir.tensors import Array, element_of, shape_of, with_shape
 from zeropoint.numerics.layer_norm import ChannelMaps, LayerNorm
 from zeropoint.numerics.softmax import Softmax
 from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.recipe import recipe_of
 from zeropoint.report.counts import float_ops
 from zeropoint.solve.classes import real_range
 
@@ -236,7 +238,9 @@ def test_wide_storage_holds_every_observed_value() -> None:
 def test_weights_that_read_13_bits_are_rounded_for_the_least_error_of_results() -> None:
     program = block(20, 48)
     data = [{"x0": np.random.default_rng(n).normal(0, 2, (20, 48)).astype(np.float32)} for n in range(8)]
-    result = quantize(program, data, replace(OPTIONS, corrections=("closed_form",)), validation=data)
+    recipe = recipe_of([{"op": "fully_connected", "activation_scales": "per_tensor"}])
+    options = replace(OPTIONS, corrections=("closed_form",), recipe=recipe)
+    result = quantize(program, data, options, validation=data)
     before, after = result.corrections.before, result.corrections.after
     assert before is not None
     assert after is not None
@@ -273,3 +277,18 @@ def test_a_row_that_is_too_long_stays_float_with_the_reason() -> None:
     assert {reason for _, reason in float_ops(result.integer)} == {
         "integer softmax takes one dimension of at most 65536 elements"
     }
+
+
+@pytest.mark.parametrize("scales", [None, "per_row", "per_tensor"])
+def test_layers_round_rows_of_activations_unless_a_recipe_says_otherwise(scales: str | None) -> None:
+    recipe = None if scales is None else recipe_of([{"op": "fully_connected", "activation_scales": scales}])
+    has_rows = scales != "per_tensor"
+    program = block(20, 48)
+    data = [{"x0": np.random.default_rng(n).normal(0, 2, (20, 48)).astype(np.float32)} for n in range(2)]
+    result = quantize(program, data, replace(OPTIONS, recipe=recipe))
+    products = [op for op in result.quantized.entry.ops if isinstance(op, DotGeneralOp)]
+    assert len(products) == 1
+    assert all(has_row_scales(op) is has_rows for op in products)
+    (dot,) = (op for op in result.integer.entry.ops if isinstance(op, DotGeneralOp))
+    assert str(element_of(dot.lhs)) == ("i8" if has_rows else "i16")
+    assert_native_is_exact(result.integer, data[:1], HERE[0])

@@ -223,6 +223,8 @@ REFUSED = [
     ({"accumulator": True}, "accumulator", "expected a whole number"),
     ({"steps_per_term": 0}, "steps_per_term", "found 0, expected a whole number of at least 1"),
     ({"segments": 0}, "segments", "found 0, expected a whole number of at least 1"),
+    ({"activation_scales": "per_row"}, "activation_scales", "found it for kernel 'k', expected fully_connected"),
+    ({"activation_scales": "per_token"}, "activation_scales", "found 'per_token', expected 'per_row'"),
     ({"nonzero": -1}, "nonzero", "found -1, expected a whole number of at least 0"),
     ({"profile": "nearest"}, "profile", "found 'nearest', expected one of"),
     ({"colour": "red"}, "colour", "found it, expected: name"),

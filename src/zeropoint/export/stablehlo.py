@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation
 
 from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
-from zeropoint.ir.annotations import NAME
+from zeropoint.ir.annotations import NAME, has_row_scales
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import ResourceArrays, print_program
 
@@ -31,7 +31,7 @@ _HANDLE = re.compile(r"dense_resource<(\"?)([^\">]+)\1>")
 def stablehlo_text(program: Program) -> str:
     """The text of a quantized program with all constants inlined.
 
-    Raises ExportError for an op of another dialect than StableHLO and func.
+    Raises ExportError for an op of another dialect than StableHLO and func, and for one that rounds rows.
     """
     program = program.clone()
     for op in program.module.walk():
@@ -45,6 +45,12 @@ def _plain(op: Operation) -> None:
         raise ExportError(
             f"found {op.name}, expected quantized StableHLO; quantize for target stablehlo or cpu, whose profiles need "
             "no other ops",
+            op,
+        )
+    if has_row_scales(op):
+        raise ExportError(
+            "found a product of activations that are rounded by rows, which quantized StableHLO does not express; "
+            "quantize with a recipe, activation_scales: per_tensor, or pass the integer program to lower-to-standard",
             op,
         )
     for name in [name for name in op.attributes if name.startswith(OURS)]:

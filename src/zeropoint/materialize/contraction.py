@@ -17,9 +17,16 @@ from xdsl.dialects.builtin import TensorType, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import annotations
+from zeropoint.ir.annotations import carry, has_row_scales
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import (
+    ContractionOp,
+    is_matrix_product,
+    output_channel_axis,
+    weight_channel_axis,
+    weights_by_channel,
+)
 from zeropoint.ir.fxpmath import RealMatMulOp
 from zeropoint.ir.locations import location_of
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
@@ -30,6 +37,7 @@ from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
+from zeropoint.numerics.row_scales import RowScales
 from zeropoint.numerics.storage import signed_range
 
 ACCUMULATOR = Storage.of("i32")
@@ -160,6 +168,27 @@ def _turned(kernel: MaterializedKernel, op: ContractionOp) -> SSAValue:
     return kernel.insert(StorageCastOp(held, with_element(held, turned)), op).result
 
 
+def _takes_row_scales(kernel: MaterializedKernel, op: ContractionOp, accumulator: UniformQuantizedType) -> bool:
+    """Whether the kernel rounds rows of 16-bit activations to 8 bits, as its row in the table says it can.
+
+    That takes a product with a constant matrix of 8 bits, whose sums fit 32 bits and are requantized: sums that floats
+    read keep the precision of the activations.
+    """
+    stored, given = constant_array(kernel.values[op.rhs], kernel.weights), kernel.type_of(op.lhs)
+    axis = weight_channel_axis(op)
+    if not has_row_scales(kernel.region) or kernel.output_type == accumulator or not is_matrix_product(op):
+        return False
+    low, high = signed_range(BYTE)
+    narrow = stored is not None and low <= int(stored.min(initial=0)) <= int(stored.max(initial=0)) <= high
+    if stored is None or axis is None or not narrow or given.storage.type.width <= BYTE:
+        return False
+    try:
+        RowScales.of(given.storage.minimum, given.storage.maximum, given.zero_point, weights_by_channel(stored, axis))
+    except ValueError:
+        return False
+    return True
+
+
 def _summed(kernel: MaterializedKernel, op: Operation, accumulator: UniformQuantizedType, *, long: bool) -> SSAValue:
     """The op on accumulators, which are marked as 64-bit if `long`."""
     value = kernel.retyped(op, accumulator)
@@ -198,6 +227,9 @@ def contraction(
     bounds = Bounds()
     long = is_wide and not direct and _passes_32_bits(kernel, op)
     value = _in_blocks(kernel, op, accumulator) if blocks else _summed(kernel, op, accumulator, long=long)
+    if not long and _takes_row_scales(kernel, op, accumulator):
+        assert isinstance(value.owner, Operation)
+        carry(kernel.region, value.owner, annotations.ACTIVATION_SCALES)
     for other in kernel.body:
         if isinstance(other, BroadcastInDimOp) and other.operand in kernel.values:
             kernel.retyped(other, accumulator)

@@ -14,7 +14,7 @@ from math import inf
 from xdsl.dialects.builtin import AnyFloat
 
 from zeropoint.errors import Error
-from zeropoint.ir.annotations import Fact
+from zeropoint.ir.annotations import PER_ROW, Fact
 from zeropoint.ir.floats import float_format
 from zeropoint.recipe.expressions import InvalidExpression, NamePattern
 
@@ -113,6 +113,10 @@ def _granularity(found: object) -> str | None:
     return found if isinstance(found, str) and found in ("per_channel", "per_tensor") else None
 
 
+def _activation_scales(found: object) -> str | None:
+    return found if isinstance(found, str) and found in (PER_ROW, "per_tensor") else None
+
+
 def _activations(found: object) -> str | None:
     return found if isinstance(found, str) and found in ("float", "quantized") else None
 
@@ -188,6 +192,7 @@ SETTINGS: Mapping[str, Key] = {
     "weight_bits": Key("4 or 8, the storage width of the weights", _weight_bits),
     "block_size": Key("an integer of at least 2, the number of terms of a channel that share a scale", _block_size),
     "activations": Key("float, with only the weights stored in 8 bits or in weight_bits, or quantized", _activations),
+    "activation_scales": Key("per_row or per_tensor, of 16-bit activations", _activation_scales),
     "weight_symmetric": Key("true or false; false gives zero points to weights beside float activations", _boolean),
     "symmetric": Key("true or false; true makes the output's zero point 0", _boolean),
     "observer": Key("an observer of the output, such as mse, minmax, output, entropy or percentile:99.9", _name),

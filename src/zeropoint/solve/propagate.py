@@ -30,7 +30,17 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.annotations import PINNED, PROFILE, ROW_PROFILE, STATED, TARGET, Fact, facts_name, state_facts
+from zeropoint.ir.annotations import (
+    ACTIVATION_SCALES,
+    PINNED,
+    PROFILE,
+    ROW_PROFILE,
+    STATED,
+    TARGET,
+    Fact,
+    facts_name,
+    state_facts,
+)
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
@@ -291,6 +301,8 @@ def propagate(
         if kernel.row.profile:
             name = PROFILE if profile is None else ROW_PROFILE
             kernel.region.attributes[name] = StringAttr(kernel.row.profile)
+        if kernel.row.activation_scales and kernel.demands.get("activation_scales") != "per_tensor":
+            kernel.region.attributes[ACTIVATION_SCALES] = StringAttr(kernel.row.activation_scales)
         with _noting_region(kernel):
             # For all kernels first, because a raised scale changes the type that other kernels read.
             run.leave_room(kernel)

@@ -9,6 +9,7 @@ import math
 from difflib import get_close_matches
 
 from zeropoint.errors import Error
+from zeropoint.ir.annotations import PER_ROW
 from zeropoint.numerics.profile import PROFILES
 from zeropoint.targets.kernels import (
     DATA,
@@ -26,6 +27,7 @@ from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
 ACCUMULATOR_BITS = (16, 32, 40, 48, 64)
 PAIR_BITS = 16
+ROW_ACCUMULATOR = 32
 LARGEST_SQNR = 100
 """The upper limit for `least_sqnr` in dB. A value that uses all of 16 bits has 98 dB."""
 
@@ -84,12 +86,26 @@ def _problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:
     for column, number, least in numbers:
         if number is not None and number < least:
             return column, f"found {number}, expected a whole number of at least {least}"
-    return _roles_problem(row) or _relation_problem(row) or _kernel_problem(row, own)
+    return _rows_problem(row) or _roles_problem(row) or _relation_problem(row) or _kernel_problem(row, own)
 
 
 def _adds_pairs(row: KernelRow) -> bool:
     roles = [rule.role for rule in row.inputs[:2]]
     return roles == [Role.ACTIVATION, Role.WEIGHT] and all(rule.widths == (8,) for rule in row.inputs[:2])
+
+
+def _rows_problem(row: KernelRow) -> tuple[str, str] | None:
+    if row.activation_scales not in ("", PER_ROW):
+        return "activation_scales", f"found '{row.activation_scales}', expected '{PER_ROW}'"
+    ports = [(rule.role, rule.widths) for rule in row.inputs[:2]]
+    taken = ports == [(Role.ACTIVATION, (16,)), (Role.WEIGHT, (8,))] and row.accumulator_bits == ROW_ACCUMULATOR
+    if row.activation_scales and (row.kernel != "fully_connected" or not taken):
+        found = f"found it for kernel '{row.kernel}'"
+        return (
+            "activation_scales",
+            f"{found}, expected fully_connected with activations of i16, weights of i8 and an accumulator of 32 bits",
+        )
+    return None
 
 
 def _kernel_problem(row: KernelRow, own: frozenset[str]) -> tuple[str, str] | None:

@@ -173,6 +173,7 @@ class KernelRow:
     - `steps_per_term`: a kernel that sums has result scales of at least 1 / (`steps_per_term` * terms).
     - `segments`: the number of equal parts of a 16-bit operand's range in which a function is interpolated.
     - `nonzero`: the number of an operand in which the kernel refuses zeros.
+    - `activation_scales`: `per_row` if the kernel rounds rows of 16-bit activations to 8 bits (`numerics.row_scales`).
     - `same_storage`: requires one storage for all wildcards.
     - `profile`: the kernel's own rounding, if it differs from the target's.
     - `checked`: the runtime version and the test that confirmed the row; empty if unconfirmed.
@@ -195,6 +196,7 @@ class KernelRow:
     steps_per_term: int | None = None
     segments: int | None = None
     nonzero: int | None = None
+    activation_scales: str = ""
 
     @property
     def outputs(self) -> tuple[PortRule, ...]:

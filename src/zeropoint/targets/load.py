@@ -57,6 +57,7 @@ COLUMNS = (
     "steps_per_term",
     "segments",
     "nonzero",
+    "activation_scales",
     "intermediate",
     "same_storage",
     "profile",
@@ -335,5 +336,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         entry.of_type("steps_per_term", int, "a whole number") if "steps_per_term" in entry.columns else None,
         entry.of_type("segments", int, "a whole number") if "segments" in entry.columns else None,
         entry.of_type("nonzero", int, "a whole number") if "nonzero" in entry.columns else None,
+        entry.text("activation_scales", ""),
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]
