@@ -10,11 +10,11 @@ Programs with other ops on quantized types are left as they are: to run such an 
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
+from zeropoint.ir.quant.containers import element_or_self
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.lower.lower import lower
 
@@ -28,5 +28,4 @@ def lower_float_casts(program: Program) -> Program:
 
 
 def _has_quantized_types(op: Operation) -> bool:
-    types = [value.type for value in (*op.operands, *op.results)]
-    return any(isinstance(type_, TensorType) and isinstance(type_.element_type, QuantizedType) for type_ in types)
+    return any(isinstance(element_or_self(value.type), QuantizedType) for value in (*op.operands, *op.results))
