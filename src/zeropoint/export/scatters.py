@@ -58,8 +58,7 @@ def scattered_rows(op: ScatterOp, indices: Array | None) -> ScatteredRows:
     updated = np.ravel_multi_index(tuple(vectors.T), shape[:count]) if count else np.zeros(len(vectors), np.int64)
     rows = prod(shape[:count])
     source = np.arange(rows)
-    for number, row in enumerate(updated):  # of several updates of a row, the last one stays
-        source[row] = rows + number
+    source[updated] = rows + np.arange(len(updated))  # of several updates of a row, NumPy keeps the last one
     return ScatteredRows(rows, prod(shape[count:]), source.astype(np.int32), updated.astype(np.int32))
 
 
