@@ -32,6 +32,7 @@ SIGNALS = {
     "_Damage",
     "_Foreign",
     "_Interrupted",
+    "_OtherError",
     "_Misformed",
     "_NoReader",
     "_MissingStep",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,7 @@ def kernels(program: Program) -> list[str]:
     [
         ("onnxruntime", ["hard_sigmoid", "multiply"]),
         ("litert", ["hard_swish"]),
+        ("openvino", ["hard_swish"]),
         ("cpu", ["elementwise_unary"]),
     ],
 )
@@ -65,5 +68,8 @@ def test_a_target_gets_the_kernels_that_it_has(body: str, name: str, expected: l
 
 
 @pytest.mark.parametrize(("body", "expected"), [("relu6", ["hard_swish"]), ("product", ["hard_sigmoid", "multiply"])])
-def test_a_target_without_kernels_for_the_factors_keeps_what_the_model_has(body: str, expected: list[str]) -> None:
-    assert kernels(fuse(program(body), target("openvino"))) == expected
+def test_a_target_without_kernels_for_the_factors_keeps_what_the_model_has(
+    body: str, expected: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text('name = "own"\nextends = "onnxruntime"\nwithout = ["hard_sigmoid"]\n')
+    assert kernels(fuse(program(body), target(str(tmp_path / "own.toml")))) == expected
