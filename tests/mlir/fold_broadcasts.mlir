@@ -83,3 +83,14 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x1xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[V:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<1xf32>
 // CHECK-NEXT:  stablehlo.broadcast_in_dim %[[V]], dims = [1] : (tensor<1xf32>) -> tensor<1x1xf32>
+
+// -----
+
+// A broadcast that also transposes: readers of its operand only add dimensions.
+func.func @main(%x: tensor<2x3xf32>) -> tensor<4x3x2xf32> {
+  %0 = stablehlo.broadcast_in_dim %x, dims = [2, 1] : (tensor<2x3xf32>) -> tensor<4x3x2xf32>
+  return %0 : tensor<4x3x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:  %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+// CHECK-NEXT:  stablehlo.broadcast_in_dim %[[T]], dims = [1, 2] : (tensor<3x2xf32>) -> tensor<4x3x2xf32>

@@ -103,7 +103,10 @@ def _squeezed(given: ConstantOp, array: Array, kept: Sequence[int], weights: Wei
 
 @dataclass
 class FoldBroadcast(RewritePattern):
-    """broadcast(broadcast(x)) -> broadcast(x); a constant x loses its dimensions of size 1."""
+    """broadcast(broadcast(x)) -> broadcast(x); a constant x loses its dimensions of size 1.
+
+    A broadcast that transposes becomes broadcast(transpose(x)).
+    """
 
     weights: Weights
 

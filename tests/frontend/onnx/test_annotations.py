@@ -39,6 +39,7 @@ def test_an_annotated_tensor_has_casts_that_say_so() -> None:
         (np.float32([0.5, 0.25]), np.uint8([128, 3]), ()),
         (np.float32(0.5), np.int64(128), ()),
         (np.float32(np.nan), np.uint8(128), ()),
+        (np.float64(1e-60), np.uint8(128), ()),
         (np.float32(0.5), np.uint8(128), ("SCALE_TENSOR",)),
         (np.float32(0.5), np.uint8(128), ("MINIMUM", "MAXIMUM")),
     ],

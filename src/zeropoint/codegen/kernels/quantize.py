@@ -224,4 +224,5 @@ def _packed(f: Function, isa: InstructionSet, bits: Value, middle: int) -> Value
         packed = f.bits(isa.narrow(f, *shorts), isa.i32)
         stored.append(f.bits(f.shuffle(packed, None, order), isa.i8))
     whole = f.concatenated(stored)
+    # The bytes are the integers + offset - middle, each of which is 0 or 128.
     return f.binary("xor", whole, -SIGN) if isa.offset != middle else whole

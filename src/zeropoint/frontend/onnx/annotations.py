@@ -1,4 +1,4 @@
-"""Types that a model states of float tensors, by `quantization_annotation`: casts that say so and do not round.
+"""Casts for the types that a model states of float tensors, by `quantization_annotation`.
 
 ```mlir
 %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 0.5:128>>
@@ -6,8 +6,9 @@
 ```
 
 Our own files for OpenVINO annotate the results of convolutions that OpenVINO does not round, because it computes the
-next op in the same kernel. Annotations of inputs, of constants and of integers are not read, nor those with several
-scales.
+next op in the same kernel. A float network that is run as it is rounds there, too, as at every cast; only a kernel of
+target `openvino` may leave the rounding out. Annotations of inputs, of constants and of integers are not read, nor
+those with several scales or with scales of f64.
 
 Source: `TensorAnnotation` in ONNX's `onnx.proto`.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
+import numpy as np
 from onnx import GraphProto
 from xdsl.dialects.builtin import UnitAttr, f32
 from xdsl.ir import SSAValue
@@ -46,7 +48,9 @@ def annotated(name: str, value: SSAValue, build: Builder) -> SSAValue:
     if name not in build.annotated or element_of(value) != f32:
         return value
     scale, point = map(build.array, build.annotated[name])
-    if scale is None or point is None or scale.size != 1 or point.size != 1 or point.dtype not in STORAGE:
+    if scale is None or point is None or scale.size != 1 or point.size != 1:
+        return value
+    if scale.dtype == np.dtype(np.float64) or point.dtype not in STORAGE:
         return value
     step, zero = float(scale.reshape(())), int(point.reshape(()))
     if not 0 < step < inf:
