@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis.strategies import integers
+from hypothesis.strategies import booleans, integers
 
 from networks import quantized
 from property_cases import some
@@ -13,6 +13,7 @@ from random_networks import Case, cases
 from zeropoint.bit_widths import least_output_sqnr
 from zeropoint.correct import rows
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, give_biases
+from zeropoint.correct.lock_step import OFFSET, as_read
 from zeropoint.correct.rows import Chosen, products
 from zeropoint.correct.walk import WalkValue
 from zeropoint.interp import Interpreter
@@ -64,14 +65,17 @@ def test_rows_times_weights_are_what_the_float_kernel_computes(case: Case) -> No
 
 
 @some(6)
-@given(case=cases(most_layers=4), block=integers(1, 50))
-def test_sums_of_integers_are_exact(case: Case, block: int) -> None:
+@given(case=cases(most_layers=4), block=integers(1, 50), unsigned=booleans())
+def test_sums_of_integers_are_exact(case: Case, block: int, unsigned: bool) -> None:
     program = quantized(case.program, case.calibration, stage="propagated")
     for kernel in kernels(program):
         (value,) = activations(kernel.region)
         kind, shape = kernel.input_type, shape_of(value)
         bounds = kind.storage.minimum, kind.storage.maximum + 1
         stored = [RANDOM.integers(*bounds, shape).astype(np.int8) for _ in range(3)]
+        if unsigned:  # as native code has them in memory
+            stored = [(array.astype(np.int16) + OFFSET).astype(np.uint8) for array in stored]
+            kind = as_read(kind, stored)
         every = np.arange(kernel.geometry.positions(tuple(shape_of(kernel.region.results[0]))))
         chosen = Chosen((every, every[::2], every))
         point, weight = kind.zero_point, kernel.integers()

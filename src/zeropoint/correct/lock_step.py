@@ -51,7 +51,7 @@ def correct_in_lock_step(
     for number, mean in progress(sorted(found.items()), "kernels"):
         kernel, before = mean.kernel, _integers(mean.kernel)
         arrays = [_unpadded(array, kernel) for array in steps.sources(number)]
-        read = WalkValue([], arrays, _as_read(kernel.input_type, arrays))
+        read = WalkValue([], arrays, as_read(kernel.input_type, arrays))
         text = set_mean(kernel, read, mean.chosen, mean.mean)
         change = _integers(kernel) - before
         if change.any():
@@ -83,7 +83,7 @@ def _is_plain(kernel: ContractionKernel) -> bool:
     return storage.dtype == np.int8 and kernel.input_type.is_per_layer and kernel.is_bounded
 
 
-def _as_read(kind: UniformQuantizedType, arrays: Sequence[Array]) -> UniformQuantizedType:
+def as_read(kind: UniformQuantizedType, arrays: Sequence[Array]) -> UniformQuantizedType:
     """The type of an operand as it is in memory: of u8, its numbers and its zero point are greater by 128."""
     if all(array.dtype == np.int8 for array in arrays):
         return kind

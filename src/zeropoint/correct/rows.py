@@ -20,8 +20,13 @@ from zeropoint.threads import in_threads
 
 POSITIONS = 16384
 """The number of output positions sampled per kernel, over all samples."""
+MEAN_POSITIONS = 4096
+"""The same if only means are compared, which need fewer positions than a least squares fit.
+
+A difference of two results varies by a few steps, so the mean of 4096 is within a tenth of a step.
+"""
 BLOCK = 1 << 20
-"""About as many elements of columns are multiplied at a time."""
+"""About as many elements of rows or results are computed at a time."""
 EXACT = 1 << 24
 """Integers of a smaller magnitude, and their sums, are exact in f32."""
 ELEMENTS = 1 << 24
@@ -58,14 +63,14 @@ class Chosen:
     positions: tuple[Array, ...]
 
     @staticmethod
-    def of(rows: ResultRows, count: int, masks: Sequence[Array] | None) -> Chosen:
-        """About `POSITIONS` random positions of `count` samples, fewer if rows are long. Padding is never chosen.
+    def of(rows: ResultRows, count: int, masks: Sequence[Array] | None, most: int = POSITIONS) -> Chosen:
+        """About `most` random positions of `count` samples, fewer if rows are long. Padding is never chosen.
 
         Seeded, so the choice is the same in every run.
         """
         every = rows.geometry.positions(rows.shape)
-        most = max(count, min(POSITIONS, ELEMENTS // max(rows.terms, 1)))
-        share = min(every, -(-most // count))
+        wanted = max(count, min(most, ELEMENTS // max(rows.terms, 1)))
+        share = min(every, -(-wanted // count))
         generator = np.random.default_rng([every, count])
         given = [rows_kept(rows.geometry, mask, rows.shape) for mask in masks or [None] * count]
         drawn = (
@@ -127,7 +132,9 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
     if kind is None or kind.axis is not None or kernel.weight_type.is_sub_channel:
         return products(quantized_rows(kernel, value, chosen), kernel.quantized_weight())
     weight, point = kernel.integers(), kind.zero_point
-    greatest = int(magnitudes(weight).max(initial=0)) * kind.affine.reach
+    # The zero point may be subtracted from each integer or from the sums, so both have to be exact.
+    reach = max(kind.affine.reach, -kind.storage.minimum, kind.storage.maximum)
+    greatest = int(magnitudes(weight).max(initial=0)) * reach
     weight = weight.astype(np.float32 if greatest < EXACT else np.float64)
     multiply = _sums_of_one if weight.shape[1] == 1 else _exact_products
     made = np.empty((kernel.channels, chosen.count), np.float32)
@@ -139,7 +146,7 @@ def quantized_sums(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) 
         sums = multiply(weight, rows, point)
         made[:, block.start : block.start + len(rows)] = sums.reshape(kernel.channels, -1)
 
-    in_threads(fill, _blocks(chosen, BLOCK // max(kernel.shape[0] * kernel.shape[2], 1)))
+    in_threads(fill, _blocks(chosen, BLOCK // max(kernel.shape[0] * kernel.shape[2], kernel.channels, 1)))
     made *= (kind.scale * kernel.weight_scales).reshape(-1, 1).astype(np.float32)
     return made
 
@@ -149,12 +156,13 @@ def _sums_of_one(weight: Array, rows: Array, point: int) -> Array:
 
     Sums of integers are exact in any order.
     """
+    by_term = np.ascontiguousarray(weight[:, 0].T)
     made = np.zeros((len(rows), len(weight)), weight.dtype)
-    for term in range(weight.shape[2]):
-        real = rows[:, term].astype(weight.dtype)
-        real -= weight.dtype.type(point)
-        real *= weight[:, 0, term]
-        made += real
+    product = np.empty_like(made)
+    for term, factors in enumerate(by_term):
+        np.multiply(rows[:, term], factors, out=product)
+        made += product
+    made -= weight.dtype.type(point) * by_term.sum(axis=0)
     return made.T
 
 

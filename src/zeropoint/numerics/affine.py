@@ -149,8 +149,11 @@ def dequantize(
 
 
 def _rounded(rule: _Rule, reals: AnyArray, scales: AnyArray, zeros: IntArray) -> AnyArray:
-    scaled = reals * (np.ones((), reals.dtype) / scales) if rule.reciprocal else reals / scales
-    return np.asarray(rule.rounding(scaled + zeros.astype(reals.dtype) if rule.zero_point_first else scaled))
+    scaled = np.asarray(reals * (np.ones((), reals.dtype) / scales) if rule.reciprocal else reals / scales)
+    if rule.zero_point_first and zeros.any():
+        # In place where the shapes agree, because passes over memory take most of the time.
+        scaled = np.add(scaled, zeros.astype(reals.dtype), out=scaled if zeros.ndim == 0 else None)
+    return np.asarray(rule.rounding(scaled))
 
 
 def range_factors(scales: AnyArray, zeros: IntArray, dtype: npt.DTypeLike) -> tuple[AnyArray, AnyArray]:
@@ -184,7 +187,7 @@ def _clamp(rounded: AnyArray, zeros: IntArray, storage_min: int, storage_max: in
         unknown: BoolArray = np.isnan(values)
         of_nan = np.zeros_like(zeros) if rule.nan_is_stored_zero else zeros
         values = np.where(unknown, (of_nan - offsets).astype(exact), values)
-    values = np.minimum(np.maximum(values, low.astype(exact)), high.astype(exact))
+    values = np.clip(values, low.astype(exact), high.astype(exact))
     return values if rule.zero_point_first else values + offsets.astype(exact)
 
 
