@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from zeropoint.calibrate import Progress, Report, Work, collect, state_ranges
 from zeropoint.calibrate.bounded import has_bounded, observe_bounded
@@ -24,6 +25,7 @@ from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.demands import demanded_observers
 from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
+from zeropoint.ir.sequence import in_sequence
 from zeropoint.ir.tensors import Array
 from zeropoint.passes import ASKING_PASSES, CALIBRATED_PASSES, DECIDING_PASSES, Pass, run_all
 
@@ -72,8 +74,11 @@ class EqualizationTrial:
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
         """The better one of the program and its equalized form. The figures are None if no channels are uneven."""
         shown, engine = some(self.parts.fitted), self.platform.programs
-        observed = observe_channels(before.fused, shown, engine, self.progress, self.record)
-        equalized = equalize(observed)
+
+        def observe(program: Program) -> Program:
+            return observe_channels(program, shown, engine, self.progress, self.record)
+
+        equalized = in_sequence((observe, equalize), before.fused)
         if not any(EQUALIZED in op.attributes for op in equalized.entry.ops):
             return before, None
         narrow = self._passed(DECIDING_PASSES, before.program)
@@ -100,10 +105,11 @@ class EqualizationTrial:
 
     def _provisional(self, equalized: Program, report: Report) -> Program | None:
         """The propagated program with the ranges that are known without running it; None if a range is unknown."""
-        asked = self._passed(ASKING_PASSES, only_equalized(equalized))
+        asked = in_sequence((only_equalized, partial(self._passed, ASKING_PASSES)), equalized)
         if not report.observations.keys() >= {*stats_keys(asked)}:
             return None
-        program = self._passed(CALIBRATED_PASSES, state_ranges(asked, report))
+        states = partial(state_ranges, report=report)
+        program = in_sequence((states, partial(self._passed, CALIBRATED_PASSES)), asked)
         return None if has_bounded(program) else self._passed(DECIDING_PASSES, program)
 
     def _calibrated(self, fused: Program) -> Calibrated:

@@ -193,7 +193,7 @@ def state_ranges(program: Program, report: Report) -> Program:
     A range of a single value, even 0, is recorded unchanged, and `zeropoint.numerics` decides its scale. Raises
     CalibrationError if the report lacks a key.
     """
-    program = program.clone()
+    program = program.for_change()
     for reference in [op for op in program.module.walk() if isinstance(op, StatisticsRefOp)]:
         key = reference.stats_key.data
         if key not in report.observations:

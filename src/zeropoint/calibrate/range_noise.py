@@ -35,11 +35,12 @@ class RangeNoise:
 
 
 def rounded(array: Array, limits: RealRange) -> Array:
-    """An f32 array after quantization to 8 bits over a range, and dequantization."""
+    """An f32 array after quantization to 8 bits over a range, and dequantization. Its order in memory is kept."""
     # The same map as in quantization, so that the rounding of the zero point counts, too.
     chosen = asymmetric(*limits, -128, 127)
-    stored = quantize(array, chosen.scale, chosen.zero_point, -128, 127)
-    return dequantize(stored, chosen.scale, chosen.zero_point)
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    stored = quantize(array.transpose(order), chosen.scale, chosen.zero_point, -128, 127)
+    return dequantize(stored, chosen.scale, chosen.zero_point).transpose(np.argsort(order))
 
 
 def energy_of_finite(array: Array) -> float:

@@ -53,7 +53,7 @@ def only_equalized(program: Program) -> Program:
 
     Other `quant.stats` per channel are removed.
     """
-    program = program.clone()
+    program = program.for_change()
     for op in [op for op in program.entry.ops if isinstance(op, StatisticsOp) and op.axis_stats is not None]:
         maker = op.arg.owner
         if isinstance(maker, Operation) and EQUALIZED in maker.attributes:

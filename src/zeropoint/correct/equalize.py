@@ -231,7 +231,7 @@ def equalize(program: Program) -> Program:
     The statistics are scaled like the values. A region whose channels were divided has the attribute
     `zeropoint.equalized`, which describes the factors.
     """
-    program = program.clone()
+    program = program.for_change()
     for site in sites(program):
         stats = [use.operation for use in site.value.uses if isinstance(use.operation, StatisticsOp)]
         observed = next((op for op in stats if op.axis_stats is not None and op.axis is not None), None)
