@@ -1,8 +1,8 @@
 """The noise of `output_noise.py`, by kernels of the calibrated program that run again.
 
 The network runs once on a sample. Then each reader of a value with several ranges runs again, on the value rounded to
-each of them. No kernel is prepared alone, and a sample needs only its own values. Energies have the same terms as there,
-added in the order in which native code has them in memory.
+each of them. No kernel is prepared alone, and a sample needs only its own values. Energies have the terms that they
+have there, added in the order in which native code has them in memory.
 """
 
 from __future__ import annotations
