@@ -73,6 +73,45 @@ def test_padding_neither_widens_ranges_nor_counts_in_a_comparison() -> None:
     assert _sqnr(reference, masked, padded, None) < 10 < 30 < _sqnr(reference, masked, padded, "mask")
 
 
+ATTENTION = """
+func.func @main(%x: tensor<1x1x6x6xf32> {zeropoint.name = "x"}, %mask: tensor<1x6xf32> {zeropoint.name = "mask"})
+    -> tensor<1x1x6x6xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<1x6xf32>
+  %much = stablehlo.constant dense<-100.0> : tensor<1x6xf32>
+  %off = stablehlo.subtract %one, %mask : tensor<1x6xf32>
+  %m = stablehlo.multiply %off, %much : tensor<1x6xf32>
+  %b = stablehlo.broadcast_in_dim %m, dims = [0, 3] : (tensor<1x6xf32>) -> tensor<1x1x6x6xf32>
+  %scores = stablehlo.dot_general %x, %x, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3]
+      : (tensor<1x1x6x6xf32>, tensor<1x1x6x6xf32>) -> tensor<1x1x6x6xf32>
+  %s = stablehlo.add %scores, %b : tensor<1x1x6x6xf32>
+  %none = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %top = stablehlo.reduce(%s init: %none) applies stablehlo.maximum across dimensions = [3]
+      : (tensor<1x1x6x6xf32>, tensor<f32>) -> tensor<1x1x6xf32>
+  %tops = stablehlo.broadcast_in_dim %top, dims = [0, 1, 2] : (tensor<1x1x6xf32>) -> tensor<1x1x6x6xf32>
+  %d = stablehlo.subtract %s, %tops : tensor<1x1x6x6xf32>
+  %e = stablehlo.exponential %d : tensor<1x1x6x6xf32>
+  %sum = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [3]
+      : (tensor<1x1x6x6xf32>, tensor<f32>) -> tensor<1x1x6xf32>
+  %sums = stablehlo.broadcast_in_dim %sum, dims = [0, 1, 2] : (tensor<1x1x6xf32>) -> tensor<1x1x6x6xf32>
+  %p = stablehlo.divide %e, %sums : tensor<1x1x6x6xf32>
+  return %p : tensor<1x1x6x6xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("effort", ["none", "balanced"])
+def test_a_mask_of_scores_hides_padding_though_only_padding_has_its_values(effort: str) -> None:
+    mask = np.array([[1, 1, 1, 1, 0, 0]], np.float32)
+    x = np.random.default_rng(0).normal(0, 1, (8, 1, 1, 6, 6)).astype(np.float32)
+    data = [{"x": one, "mask": mask} for one in x]
+    reference = zp.load(ATTENTION)
+    made = zp.quantize(reference, data, target="cpu-integer", effort=effort, mask="mask", integer_only=True)
+    assert _sqnr(reference, made, data, "mask") > 30
+    (hidden,) = made(**data[0]).values()
+    assert not hidden[..., 4:].any()
+
+
 def test_corrections_are_judged_without_padding() -> None:
     reference = zp.load(TEXT)
     made = zp.quantize(reference, _samples(100.0), observer="minmax", corrections=["empirical_bias"], mask="mask")

@@ -2,6 +2,8 @@
 
 Sentences of different lengths are padded to one length, and an input such as `attention_mask` is 0 at the padding.
 Nobody reads the values that a network computes there, so they should neither widen ranges nor count as signal or noise.
+Values computed from the mask alone are observed everywhere: a mask that is added to scores hides the padding by its
+numbers there.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import numpy as np
 from zeropoint.errors import OptionError
 from zeropoint.interp.engine import Adjustable, Engine, LockStepped, Runnable
 from zeropoint.interp.plan import Observe
+from zeropoint.ir.captured import captured
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array
 
 
@@ -63,7 +67,8 @@ def masks_of(samples: Iterable[Mapping[str, Array]], mask: str | None) -> list[A
 class MaskedEngine:
     """An engine that observes and returns only positions that are not padding, according to the input named `mask`.
 
-    Programs without that input, such as single kernels, run unchanged.
+    Values that depend on no other input are observed everywhere. Programs without that input, such as single kernels,
+    run unchanged.
     """
 
     engine: Engine
@@ -73,13 +78,28 @@ class MaskedEngine:
         """Prepare the program with the engine."""
         run = self.engine.prepare(program)
         names = [port.name for port in program.inputs]
-        return _Masked(run, self.mask) if self.mask in names else run
+        return _Masked(run, self.mask, _keys_of_mask(program, self.mask)) if self.mask in names else run
+
+
+def _keys_of_mask(program: Program, mask: str) -> frozenset[str]:
+    """The keys of the requested values that depend on the input `mask` and constants only."""
+    varying = {value for value, port in zip(program.entry.args, program.inputs, strict=True) if port.name != mask}
+    keys: set[str] = set()
+    for op in program.entry.ops:
+        read = op.operands if isinstance(op, QuantizeRegionOp) else (*op.operands, *captured(op.regions))
+        if not varying.isdisjoint(read):
+            varying.update(op.results)
+        elif isinstance(op, StatisticsRefOp):
+            keys.add(op.stats_key.data)
+    return frozenset(keys)
 
 
 @dataclass(frozen=True)
 class _Masked:
     run: Runnable
     mask: str
+    whole: frozenset[str] = frozenset()
+    """The keys of values that are observed everywhere."""
 
     def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
         """The program in lock step, with padded positions."""
@@ -94,7 +114,7 @@ class _Masked:
 
         def see(key: str, array: Array) -> None:
             if observe is not None:
-                observe(key, unpadded(array, mask))
+                observe(key, array if key in self.whole else unpadded(array, mask))
 
         outputs = self.run(inputs, observe=None if observe is None else see)
         return {name: unpadded(array, mask) for name, array in outputs.items()}
