@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from zeropoint.errors import OptionError
 from zeropoint.interp.engine import Adjustable, Engine, LockStepped, Runnable
@@ -83,7 +84,8 @@ class MaskedEngine:
 
 def _keys_of_mask(program: Program, mask: str) -> frozenset[str]:
     """The keys of the requested values that depend on the input `mask` and constants only."""
-    varying = {value for value, port in zip(program.entry.args, program.inputs, strict=True) if port.name != mask}
+    ports = zip(program.entry.args, program.inputs, strict=True)
+    varying: set[SSAValue] = {value for value, port in ports if port.name != mask}
     keys: set[str] = set()
     for op in program.entry.ops:
         read = op.operands if isinstance(op, QuantizeRegionOp) else (*op.operands, *captured(op.regions))
