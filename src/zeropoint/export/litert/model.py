@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from xdsl.dialects.func import ReturnOp
 
+from zeropoint.expand import expand_functions
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.flat_windows import flatten_windows
@@ -47,6 +48,7 @@ def litert_model(
     """
     # LiteRT's convolutions and pools support only channels-last images.
     program = with_channels_last(split_merged_terms(flatten_windows(program)), ports=channels_last)
+    program = expand_functions(program, OPERATORS)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
