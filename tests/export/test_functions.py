@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from export.test_exact_float_ops import HEAD, RUNS, TOSA
+from export.float_programs import HEAD, RUNS, TOSA
 from interp.programs import upstream
 from oracle import mlir
 from zeropoint.export import ExportError
@@ -25,7 +25,8 @@ CHLO = {
 }  # fmt: skip
 STABLEHLO = {"cbrt": ANY, "round_nearest_afz": ANY, "round_nearest_even": ANY, "sign": ANY, "tan": UNIT}
 EXACT = ("round_nearest_afz", "round_nearest_even", "sign")
-DOMAINS = {**{f"chlo.{name}": part for name, part in CHLO.items()}, **{f"stablehlo.{k}": v for k, v in STABLEHLO.items()}}
+DIALECTS = {"chlo": CHLO, "stablehlo": STABLEHLO}
+DOMAINS = {f"{dialect}.{name}": part for dialect, ops in DIALECTS.items() for name, part in ops.items()}
 COUNT = 256
 
 

@@ -3,8 +3,8 @@
 ```mlir
 %y = chlo.asinh %x : tensor<4xf32> -> tensor<4xf32>     abs, multiply, add, sqrt, divide, log_plus_one, select
 ```
-The steps are those of `zeropoint.numerics`, which the interpreter runs. With `in_double`, they are computed as there: in
-f64, but erf of f32 in f32. So the results have the same bits as those of the function. Formats without f64 compute
+The steps are those of `zeropoint.numerics`, which the interpreter runs. With `in_double`, they are computed as there:
+in f64, but erf of f32 in f32. So the results have the same bits as those of the function. Formats without f64 compute
 them in the type of the operand, within a few ulp.
 """
 

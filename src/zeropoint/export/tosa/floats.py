@@ -141,7 +141,8 @@ def remainder(op: hlo.RemainderOp, emit: TosaEmission) -> None:
 
 def multiply(op: hlo.MultiplyOp, emit: TosaEmission) -> None:
     """MUL."""
-    _finish(emit, op, multiplied(emit.f, *_loose(emit, op), shape_of(op.result)))
+    lhs, rhs = _loose(emit, op)
+    _finish(emit, op, multiplied(emit.f, lhs, rhs, shape_of(op.result)))
 
 
 def divide(op: hlo.DivideOp, emit: TosaEmission) -> None:
