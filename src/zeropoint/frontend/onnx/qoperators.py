@@ -292,9 +292,7 @@ def _moved(node: NodeProto, run: _Rewriting) -> bool:
     data = len(node.input) if node.op_type == "Concat" else 1
     given = [run.known.get(name) for name in node.input[:data]]
     first = given[0] if given else None
-    if first is None or any(
-        part is None or (part.scale, part.zero_point) != (first.scale, first.zero_point) for part in given
-    ):
+    if first is None or any(part is None or not _are_alike(part, first, run) for part in given):
         return False
     if node.op_type == "MaxPool" and len(node.output) > 1:
         return False
@@ -307,6 +305,13 @@ def _moved(node: NodeProto, run: _Rewriting) -> bool:
     inputs = [*(run.real(part) for part in given if part is not None), *rest]
     run.between_casts(node, node.op_type, inputs, first, node.attribute)
     return True
+
+
+def _are_alike(one: Quantized, other: Quantized, run: _Rewriting) -> bool:
+    """Whether two integer tensors have the same scale and zero point, by name or by value."""
+    pairs = ((one.scale, other.scale), (one.zero_point, other.zero_point))
+    arrays = [(run.array(a), run.array(b)) for a, b in pairs if a != b]
+    return all(a is not None and b is not None and np.array_equal(a, b) for a, b in arrays)
 
 
 def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[str] | None:
