@@ -1,4 +1,4 @@
-"""Forms of networks that end OpenVINO 2026.4.1 when it compiles them, each compiled in a process of its own."""
+"""Forms of networks that end OpenVINO 2026.4.1, or that it computes wrong, each run in a process of its own."""
 
 from __future__ import annotations
 
@@ -86,6 +86,15 @@ def joined(rows: int) -> onnx.ModelProto:
     return model(nodes, {"x": (rows, 4, 6, 6), "y": (rows, 4, 6, 6)}, arrays)
 
 
+def strided(rows: int) -> onnx.ModelProto:
+    """A convolution of single elements with steps and padding, to which the padding of the model is folded."""
+    random = np.random.default_rng(0)
+    window = {"strides": [2, 2], "pads": [1, 0, 0, 2]}
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], **window)]
+    arrays = {"w": random.normal(0, 0.5, (4, 4, 1, 1)), "b": random.normal(0, 0.5, 4)}
+    return model(nodes, {"x": (rows, 4, 8, 8), "y": (rows, 4, 5, 5)}, arrays)
+
+
 def quantized(made: onnx.ModelProto) -> Quantization:
     shape = [size.dim_value for size in made.graph.input[0].type.tensor_type.shape.dim]
     random = np.random.default_rng(1)
@@ -94,7 +103,7 @@ def quantized(made: onnx.ModelProto) -> Quantization:
 
 
 @pytest.mark.parametrize("rows", [1, 4, 8])
-@pytest.mark.parametrize("build", [recurrent, perceptron, joined])
+@pytest.mark.parametrize("build", [recurrent, perceptron, joined, strided])
 def test_the_file_is_compiled_and_every_value_is_predicted(build: object, rows: int, tmp_path: Path) -> None:
     assert callable(build)
     made = build(rows)

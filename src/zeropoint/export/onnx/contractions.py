@@ -155,6 +155,10 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
         attributes = conv_attributes(op, weights.shape[2:], kernel.region)
     source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
+    if emit.for_openvino and not dilated and _is_strided_point(attributes):
+        pads = padding_values(op.padding, rank)
+        source = emit.padded(source, [(0, 0), (0, 0), *pads], f"{name}/padding")
+        attributes = {**attributes, "pads": [0] * (2 * rank)}
     inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
     kind, is_real = kernel.output_spec, emit.is_real(kernel.region.outputs[0])
     given = element_of(kernel.region.outputs[0]) if is_real else kind
@@ -164,6 +168,13 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     made = clamped(kernel, made, emit, f"{name}/clip")
     back = [orders[2].index(axis) for axis in range(len(shape))]
     emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))
+
+
+def _is_strided_point(attributes: Attributes) -> bool:
+    """Whether a window of one element has steps and padding. OpenVINO 2026.4.1 computes such windows of integers wrong,
+    even in another number."""
+    sizes, strides, pads = (cast("list[int]", attributes[name]) for name in ("kernel_shape", "strides", "pads"))
+    return max(sizes, default=0) == 1 and max(strides) > 1 and any(pads)
 
 
 def conv_attributes(op: ConvolutionOp, extents: Sequence[int], place: Operation) -> Attributes:
