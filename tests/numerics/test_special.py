@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from zeropoint.numerics import special
+from zeropoint.numerics.functions import UNARY
 
 EPSILON = 2.0**-52
 
@@ -19,20 +20,20 @@ def _relative(found: np.ndarray, expected: list[float]) -> float:
 
 def test_erf_and_erfc_are_accurate_to_a_few_units():
     x = np.linspace(-6, 26, 1000)
-    assert _relative(special.erfc(x), [math.erfc(v) for v in x]) < 30 * EPSILON
-    assert _relative(special.erf(x), [math.erf(v) for v in x]) < 4 * EPSILON
+    assert _relative(UNARY["erfc"](x), [math.erfc(v) for v in x]) < 20 * EPSILON
+    assert _relative(UNARY["erf"](x), [math.erf(v) for v in x]) < 4 * EPSILON
 
 
 def test_erfc_at_the_ends():
-    found = special.erfc(np.array([0.0, np.inf, -np.inf, 40.0, np.nan]))
+    found = UNARY["erfc"](np.array([0.0, np.inf, -np.inf, 40.0, np.nan]))
     np.testing.assert_array_equal(found, [1.0, 0.0, 2.0, 0.0, np.nan])
 
 
 def test_the_inverse_of_erf_undoes_it_in_both_tails():
     y = np.linspace(-5, 5, 501)
-    np.testing.assert_allclose(special.erf_inverse(special.erf(y[np.abs(y) < 2])), y[np.abs(y) < 2], rtol=1e-13)
+    np.testing.assert_allclose(special.erf_inverse(UNARY["erf"](y[np.abs(y) < 2])), y[np.abs(y) < 2], rtol=1e-13)
     tail = 10.0 ** -np.arange(1.0, 16.0)
-    np.testing.assert_allclose(special.erfc(special.erf_inverse(1.0 - tail)), 1.0 - (1.0 - tail), rtol=1e-12)
+    np.testing.assert_allclose(UNARY["erfc"](special.erf_inverse(1.0 - tail)), 1.0 - (1.0 - tail), rtol=1e-12)
     tiny = np.array([1e-300, 1e-20, 1e-5])
     np.testing.assert_allclose(special.erf_inverse(tiny), tiny * math.sqrt(math.pi) / 2, rtol=1e-9)
 

@@ -1,9 +1,12 @@
-"""Expands rare StableHLO ops into frequent ones with identical results, for native code and `lower-to-standard`."""
+"""Expands rare StableHLO ops into frequent ones with identical results, for native code and `lower-to-standard`,
+and functions that a file format lacks into arithmetic.
+"""
 
 from zeropoint.expand.bits import dimension_size, reduced, resized
 from zeropoint.expand.emission import ExpansionError
 from zeropoint.expand.expand import Expansion, expand
 from zeropoint.expand.few_terms import with_few_terms
+from zeropoint.expand.functions import expand_functions
 from zeropoint.expand.one_row import with_one_row
 from zeropoint.expand.reductions import in_one_type
 from zeropoint.expand.window_groups import grouped_features
@@ -13,6 +16,7 @@ __all__ = [
     "ExpansionError",
     "dimension_size",
     "expand",
+    "expand_functions",
     "grouped_features",
     "in_one_type",
     "reduced",

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from zeropoint.expand import expand_functions
 from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import NAME, has_row_scales
@@ -29,11 +30,12 @@ _HANDLE = re.compile(r"dense_resource<(\"?)([^\">]+)\1>")
 
 
 def stablehlo_text(program: Program) -> str:
-    """The text of a quantized program with all constants inlined.
+    """The text of a quantized program with all constants inlined. Functions of chlo are arithmetic.
 
     Raises ExportError for an op of another dialect than StableHLO and func, and for one that rounds rows.
     """
-    program = program.clone()
+    kept = {type(op) for op in program.module.walk() if op.name.partition(".")[0] in DIALECTS}
+    program = expand_functions(program.clone(), kept, in_double=True)
     for op in program.module.walk():
         _plain(op)
     arrays = ResourceArrays(program)
@@ -41,7 +43,14 @@ def stablehlo_text(program: Program) -> str:
 
 
 def _plain(op: Operation) -> None:
-    if op.name.partition(".")[0] not in DIALECTS:
+    dialect = op.name.partition(".")[0]
+    if dialect == "chlo":
+        raise ExportError(
+            f"found {op.name}, expected a function that StableHLO has; replace it in the model, or run the model with "
+            "--target cpu",
+            op,
+        )
+    if dialect not in DIALECTS:
         raise ExportError(
             f"found {op.name}, expected quantized StableHLO; quantize for target stablehlo or cpu, whose profiles need "
             "no other ops",

@@ -36,7 +36,7 @@ from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.express_accumulators import is_stated
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
-from zeropoint.numerics.openvino import PerChannel, RangeFactors, SumTerm, rescaling
+from zeropoint.numerics.openvino import PerChannel, RangeFactors, SumTerm, rescaling, term_steps
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 
@@ -189,17 +189,25 @@ def _clamped(run: FloatArithmetic, value: SSAValue, low: float | np.float32, hig
 
 
 def add(kernel: MaterializedKernel) -> SSAValue:
-    """A sum, fused into the convolution that computes one of its operands, or else as in onnxruntime."""
+    """A sum of a convolution's result, in steps of the other operand, or else as in onnxruntime.
+
+    The result is rounded before only if OpenVINO does not compute the sum in the convolution.
+    """
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
-    term = _fused_operand(kernel, op)
+    term = _convolved_operand(kernel, op)
     if term is None or not is_of_bytes(kernel):
         return onnxruntime.add(kernel)
     run = FloatArithmetic(kernel, REASON)
     values = [kernel.values[operand] for operand in op.operands]
     mine, theirs = (kernel.type_of(op.operands[number]) for number in (term, 1 - term))
     before = kernel.unrounded[values[term]]
-    by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs), before.unit)
-    real = _clamped(run, _fused(run, before, by.factor, by.offset), by.low, by.high)
+    if _is_fused(kernel, op, term):
+        by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs), before.unit)
+        real = _clamped(run, _fused(run, before, by.factor, by.offset), by.low, by.high)
+    else:
+        steps, start = term_steps(_of_dtype(mine), _of_dtype(theirs))
+        number = run.plus(run.centred(values[term], mine), mine.zero_point - dtype_range(mine.storage.dtype)[0])
+        real = run.fused(run.to(number, f32), steps, start)
     stored = run.to(run.plus(run.centred(values[1 - term], theirs), theirs.zero_point), f32)
     total = run.made(hlo.AddOp(real, stored))
     result = RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale))
@@ -283,23 +291,31 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     return run.rounded(_clamped(run, steps, 0, last - first), wanted.zero_point - first)
 
 
-def _fused_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
-    """The number of the operand into whose convolution a sum is fused: the first that nothing else reads; None without.
+def _convolved_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
+    """The number of the operand whose convolution computes the sum, or else of one that only the sum reads."""
+    if shape_of(op.lhs) != shape_of(op.rhs) or not all(operand in kernel.arguments for operand in op.operands):
+        return None
+    found = [
+        number
+        for number, operand in enumerate(op.operands)
+        if kernel.values[operand] in kernel.unrounded and len(list(_outer(kernel, operand).uses)) == 1
+    ]
+    return next((number for number in found if _is_fused(kernel, op, number)), found[0] if found else None)
+
+
+def _is_fused(kernel: MaterializedKernel, op: hlo.AddOp, number: int) -> bool:
+    """Whether OpenVINO computes a sum in the convolution of an operand.
 
     The fused convolution overwrites the other operand in place, so that must not be the convolution's own input.
     """
-    if shape_of(op.lhs) != shape_of(op.rhs) or not all(operand in kernel.arguments for operand in op.operands):
-        return None
-    for number, operand in enumerate(op.operands):
-        if kernel.values[operand] in kernel.unrounded:
-            outer, other = (
-                kernel.region.inputs[kernel.arguments.index(value)] for value in (operand, op.operands[1 - number])
-            )
-            maker = defining_op(outer)
-            assert maker is not None  # `unrounded` has results of ops only
-            if len(list(outer.uses)) == 1 and other not in maker.operands:
-                return number
-    return None
+    maker = defining_op(_outer(kernel, op.operands[number]))
+    assert maker is not None  # `unrounded` has results of ops only
+    return _outer(kernel, op.operands[1 - number]) not in maker.operands
+
+
+def _outer(kernel: MaterializedKernel, operand: SSAValue) -> SSAValue:
+    """The operand of the region for an argument of its body."""
+    return kernel.region.inputs[kernel.arguments.index(operand)]
 
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {

@@ -28,6 +28,7 @@ IN_DOUBLE: dict[str, Approximation] = {
     "cosh": trigonometry.cosh,
     "cosine": trigonometry.cosine,
     "erf": elementary.erf,
+    "erfc": elementary.erfc,
     "exponential": elementary.exponential,
     "exponential_minus_one": elementary.exponential_minus_one,
     "log": elementary.log,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from zeropoint.numerics.steps import Steps, V
+from zeropoint.numerics.steps import Steps, V, in_one_step
 
 _LN2_HIGH = float.fromhex("0x1.62e42fefa3800p-1")
 """ln 2 with 42 bits: its product with an exponent is exact."""
@@ -39,6 +39,16 @@ _ERF_ABOVE = (
     2.1355429235195536e-11, 7.781676409594362e-12, -6.7253656452897016e-12,
 )  # fmt: skip
 """log(erfc(x) / t) + x^2 in u, t = 11/24 + 5/24 u."""
+
+_ERFC = (
+    -0.6513268598908546, 0.6419697923564901, 0.019476473204185912, -0.009561514786808615, -0.0009465953444819635,
+    0.00036683949785268745, 4.2523324806901955e-05, -2.027857811250579e-05, -1.6242900044830957e-06,
+    1.3036558352774337e-06, 1.562644191737705e-08, -8.523809603177421e-08, 6.529054767449546e-09,
+    5.059343552961779e-09, -9.913640860668236e-10, -2.273651469485717e-10, 9.646767678708286e-11,
+    2.394116125960446e-12, -6.8859404239996905e-12, 8.952871019229982e-13, 3.1166916107400883e-13,
+    -1.1309941698456338e-13, 9.006038283477142e-16, 7.546618585394191e-15,
+)  # fmt: skip
+"""log(erfc(x) / t) + x^2 for x >= 0 as a Chebyshev series in 2 t - 1, t = 2 / (2 + x)."""
 
 
 def polynomial(s: Steps[V], x: V, coefficients: Sequence[float]) -> V:
@@ -89,6 +99,7 @@ def _expm1_of_rest(s: Steps[V], r: V) -> V:
     return s.times(r, polynomial(s, r, [1 / math.factorial(n + 1) for n in range(13)]))
 
 
+@in_one_step("exponential")
 def exponential(s: Steps[V], x: V) -> V:
     """e^x."""
     return _exponential_of_sum(s, x, None)
@@ -106,6 +117,7 @@ def _exponential_of_sum(s: Steps[V], x: V, low: V | None) -> V:
     return keeping_nan(s, x, s.times(scaled, power_of_two(s, rest)))
 
 
+@in_one_step("exponential_minus_one")
 def exponential_minus_one(s: Steps[V], x: V) -> V:
     """e^x - 1 = 2^n (e^r - 1) + (2^n - 1)."""
     # e^-60 - 1 rounds to -1 in f64; e^710 is infinite.
@@ -133,6 +145,7 @@ def _exponent_and_significand(s: Steps[V], x: V) -> tuple[V, V]:
     return s.select(subnormal, s.minus(e, 54.0), e), m
 
 
+@in_one_step("log")
 def _logarithm(s: Steps[V], x: V) -> V:
     """ln x for finite x > 0."""
     e, m = _exponent_and_significand(s, x)
@@ -146,6 +159,7 @@ def _logarithm(s: Steps[V], x: V) -> V:
     return plus_product(s, e, _LN2_HIGH, s.plus(d, low))
 
 
+@in_one_step("log")
 def log(s: Steps[V], x: V) -> V:
     """ln x; NaN below 0."""
     result = _logarithm(s, x)
@@ -154,6 +168,7 @@ def log(s: Steps[V], x: V) -> V:
     return keeping_nan(s, x, where(s, s.is_less(x, 0.0), math.nan, result))
 
 
+@in_one_step("log_plus_one")
 def log_plus_one(s: Steps[V], x: V) -> V:
     """ln (1 + x): the logarithm of the rounded sum, corrected by a factor for its rounding."""
     total = s.plus(x, 1.0)
@@ -204,6 +219,23 @@ def _erf(
     above = s.minus(s.number(x, 1.0), s.times(t, power))
     result = where(s, s.is_less(magnitude, 1.0), below, above)
     return keeping_nan(s, x, s.signed(result, x))
+
+
+def erfc(s: Steps[V], x: V) -> V:
+    """1 - erf(x), without cancellation for large x: t exp(-x^2 + P(t)) with t = 2 / (2 + |x|)."""
+    bounded = within(s, s.magnitude(x), 0.0, 40.0)
+    t = s.over(s.number(x, 2.0), s.plus(bounded, 2.0))
+    u = s.minus(s.times(t, 2.0), 1.0)
+    twice, last, before = s.times(u, 2.0), s.number(x, _ERFC[-1]), s.number(x, 0.0)
+    for coefficient in _ERFC[-2:0:-1]:  # Clenshaw's recurrence
+        last, before = s.plus(s.minus(s.times(twice, last), before), coefficient), last
+    series = s.plus(s.minus(s.times(u, last), before), _ERFC[0])
+    # The exponential would amplify the rounding error of x^2.
+    square, rest = _product_of(s, bounded, bounded)
+    upper = s.times(t, s.times(exponential(s, s.negated(square)), exponential(s, s.minus(series, rest))))
+    upper = where(s, s.is_equal(x, 0.0), 1.0, upper)
+    below = s.minus(s.number(x, 2.0), upper)
+    return keeping_nan(s, x, s.select(s.is_less(x, 0.0), below, upper))
 
 
 def rsqrt(s: Steps[V], x: V) -> V:
@@ -305,6 +337,7 @@ def power(s: Steps[V], x: V, y: V) -> V:
     return where(s, s.is_equal(y, 0.0), 1.0, result)
 
 
+@in_one_step("exponential")
 def exponential_f32(s: Steps[V], x: V) -> V:
     """e^x in f32: a polynomial on |r| <= ln 2 / 2, within an ulp of the correctly rounded value.
 

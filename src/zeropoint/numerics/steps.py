@@ -8,14 +8,16 @@ bit-identical. There is no fused multiply-add, because not every machine has one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from zeropoint.numerics.arrays import AnyArray
 
 V = TypeVar("V")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 class Steps(Protocol[V]):
@@ -23,6 +25,10 @@ class Steps(Protocol[V]):
 
     An operand that is a Python number is rounded to the other operand's type.
     """
+
+    def whole(self, name: str, x: V, /) -> V | None:
+        """A function of this name as one step; None if it has to be composed of several. See `in_one_step`."""
+        ...
 
     def number(self, like: V, value: float, /) -> V:
         """A number in the type of `like`."""
@@ -177,8 +183,25 @@ class Steps(Protocol[V]):
         ...
 
 
+def in_one_step(name: str) -> Callable[[FunctionT], FunctionT]:
+    """Decorate function(steps, x): it is one step where the steps have it whole, as programs have ops."""
+
+    def decorate(function: FunctionT) -> FunctionT:
+        @wraps(function)
+        def chosen(s: Any, x: Any) -> Any:
+            found = s.whole(name, x)
+            return function(s, x) if found is None else found
+
+        return cast("FunctionT", chosen)
+
+    return decorate
+
+
 class _ArraySteps:
     """`Steps` on NumPy arrays. The caller silences warnings."""
+
+    def whole(self, name: str, x: AnyArray) -> None:
+        del name, x
 
     def number(self, like: AnyArray, value: float) -> AnyArray:
         return np.asarray(value, like.dtype)

@@ -19,7 +19,7 @@ from zeropoint.numerics.elementary import (
     polynomial,
     where,
 )
-from zeropoint.numerics.steps import Steps, V
+from zeropoint.numerics.steps import Steps, V, in_one_step
 
 COUNT = 21
 """The number of words of 2 / pi after a leading zero word, which small exponents read."""
@@ -110,6 +110,7 @@ def _of_finite(s: Steps[V], x: V, result: V) -> V:
     return s.select(finite, result, s.number(x, math.nan))
 
 
+@in_one_step("sine")
 def sine(s: Steps[V], x: V) -> V:
     """sin x."""
     n, r = _reduced(s, x)
@@ -118,6 +119,7 @@ def sine(s: Steps[V], x: V) -> V:
     return _of_finite(s, x, s.select(_is_negative(s, x), s.negated(result), result))
 
 
+@in_one_step("cosine")
 def cosine(s: Steps[V], x: V) -> V:
     """cos x."""
     n, r = _reduced(s, x)
@@ -125,6 +127,7 @@ def cosine(s: Steps[V], x: V) -> V:
     return _of_finite(s, x, s.select(s.is_set(s.added(n, 1), 2), s.negated(result), result))
 
 
+@in_one_step("tan")
 def tan(s: Steps[V], x: V) -> V:
     """tan x."""
     n, r = _reduced(s, x)
@@ -195,7 +198,7 @@ def sinh(s: Steps[V], x: V) -> V:
     e = exponential_minus_one(s, magnitude)
     result = s.times(s.plus(e, s.over(e, s.plus(e, 1.0))), 0.5)
     root = exponential(s, s.times(magnitude, 0.5))
-    result = where(s, s.is_greater(magnitude, 700.0), s.times(s.times(root, 0.5), root), result)
+    result = where(s, s.is_equal(e, math.inf), s.times(s.times(root, 0.5), root), result)
     return s.signed(result, x)
 
 
@@ -205,7 +208,7 @@ def cosh(s: Steps[V], x: V) -> V:
     e = exponential(s, magnitude)
     result = s.times(s.plus(e, s.over(s.number(x, 1.0), e)), 0.5)
     root = exponential(s, s.times(magnitude, 0.5))
-    return where(s, s.is_greater(magnitude, 700.0), s.times(s.times(root, 0.5), root), result)
+    return where(s, s.is_equal(e, math.inf), s.times(s.times(root, 0.5), root), result)
 
 
 def asinh(s: Steps[V], x: V) -> V:

@@ -1,6 +1,7 @@
 """Float ops as LiteRT operators: ops outside of kernels, and ops of kernels that stay float.
 
-Broadcasts of elementwise operands stay explicit, as in the model: RESHAPE and BROADCAST_TO.
+Broadcasts of computed operands stay explicit, as in the model: RESHAPE and BROADCAST_TO. Constants are broadcast by the
+operators that read them.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
     hlo.MultiplyOp: ("REDUCE_PROD", 1.0),
 }
 """The operator, and its identity element, by the op of the reduction's body."""
+MOST_BROADCAST = 4
+"""The greatest rank in which all elementwise operators of LiteRT broadcast."""
 
 
 def _source(emit: LitertEmission, value: SSAValue) -> int:
@@ -88,9 +91,30 @@ def _result(emit: LitertEmission, op: Operation) -> int:
     return emit.declare(op.results[0], element_of(op.results[0]))
 
 
+def _loose(emit: LitertEmission, op: Operation) -> list[int]:
+    """The operands of an op that broadcasts them. Constants are as small as in the program."""
+    shape = shape_of(op.results[0])
+    is_wide = any(emit.array(value) is None and shape_of(value) == shape for value in op.operands)
+    aligns = is_wide and len(shape) <= MOST_BROADCAST
+    return [(_aligned if aligns else _source)(emit, value) for value in op.operands]
+
+
+def _aligned(emit: LitertEmission, value: SSAValue) -> int:
+    """An operand; a constant before its broadcast, in the rank of the result."""
+    owner = value.owner
+    inner = emit.array(owner.operand) if isinstance(owner, hlo.BroadcastInDimOp) else None
+    if inner is None or not isinstance(owner, hlo.BroadcastInDimOp):
+        return _source(emit, value)
+    return emit.constant(owner.aligned(inner), element_of(value), emit.name(value))
+
+
 def _plain(emit: LitertEmission, op: Operation, name: str, options: OperatorOptions | None = None, *more: int) -> None:
     inputs = [_source(emit, value) for value in op.operands]
     emit.operator(name, [*inputs, *more], [_result(emit, op)], options)
+
+
+def _elementwise(emit: LitertEmission, op: Operation, name: str, options: OperatorOptions | None = None) -> None:
+    emit.operator(name, _loose(emit, op), [_result(emit, op)], options)
 
 
 def unary(op: Operation, emit: LitertEmission) -> None:
@@ -99,9 +123,9 @@ def unary(op: Operation, emit: LitertEmission) -> None:
 
 
 def binary(op: Operation, emit: LitertEmission) -> None:
-    """A binary arithmetic op on two values of the same shape."""
+    """A binary arithmetic op."""
     name, options = BINARY[type(op)]
-    _plain(emit, op, name, (options, {}))
+    _elementwise(emit, op, name, (options, {}))
 
 
 def remainder(op: hlo.RemainderOp, emit: LitertEmission) -> None:
@@ -120,18 +144,18 @@ def logical(op: Operation, emit: LitertEmission) -> None:
     """An op on booleans. LiteRT has none on the bits of integers."""
     if str(element_of(op.results[0])) != "i1":
         raise ExportError(f"found {op.name} of integers, expected booleans", op)
-    _plain(emit, op, *LOGICAL[type(op)])
+    _elementwise(emit, op, *LOGICAL[type(op)])
 
 
 def compare(op: hlo.CompareOp, emit: LitertEmission) -> None:
     """EQUAL, LESS and so on."""
     name, options = COMPARISONS[op.comparison_direction.data]
-    _plain(emit, op, name, (options, {}))
+    _elementwise(emit, op, name, (options, {}))
 
 
 def select(op: hlo.SelectOp, emit: LitertEmission) -> None:
     """SELECT_V2, which broadcasts a scalar condition."""
-    _plain(emit, op, "SELECT_V2", ("SelectV2Options", {}))
+    _elementwise(emit, op, "SELECT_V2", ("SelectV2Options", {}))
 
 
 def clamp(op: hlo.ClampOp, emit: LitertEmission) -> None:

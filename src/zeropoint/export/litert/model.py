@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from xdsl.dialects.func import ReturnOp
 
+from zeropoint.expand import expand_functions
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.flat_windows import flatten_windows
@@ -31,7 +32,7 @@ KERNELS = KernelRules(
     "LiteRT",
     "LiteRT",
     {**contractions.KERNELS, **rows.KERNELS},
-    in_float_too={*contractions.KERNELS, "average_pool", "linear_resize", "max_pool"},
+    in_float_too={*contractions.KERNELS, "average_pool", "gelu", "linear_resize", "max_pool"},
     float_rules=OPERATORS,
     stands_for=LitertEmission.stands_for,
 )
@@ -47,6 +48,7 @@ def litert_model(
     """
     # LiteRT's convolutions and pools support only channels-last images.
     program = with_channels_last(split_merged_terms(flatten_windows(program)), ports=channels_last)
+    program = expand_functions(program, OPERATORS)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

@@ -12,10 +12,12 @@ from math import prod
 from typing import cast
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.onnx.chains import is_in_chain
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
 from zeropoint.export.onnx.weight_forms import written_type
@@ -153,6 +155,10 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
         attributes = conv_attributes(op, weights.shape[2:], kernel.region)
     source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
+    if emit.for_openvino and not dilated and _is_strided_point(attributes):
+        pads = padding_values(op.padding, rank)
+        source = emit.padded(source, [(0, 0), (0, 0), *pads], f"{name}/padding")
+        attributes = {**attributes, "pads": [0] * (2 * rank)}
     inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
     kind, is_real = kernel.output_spec, emit.is_real(kernel.region.outputs[0])
     given = element_of(kernel.region.outputs[0]) if is_real else kind
@@ -162,6 +168,13 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     made = clamped(kernel, made, emit, f"{name}/clip")
     back = [orders[2].index(axis) for axis in range(len(shape))]
     emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))
+
+
+def _is_strided_point(attributes: Attributes) -> bool:
+    """Whether a window of one element has steps and padding. OpenVINO 2026.4.1 computes such windows of integers wrong,
+    even in another number."""
+    sizes, strides, pads = (cast("list[int]", attributes[name]) for name in ("kernel_shape", "strides", "pads"))
+    return max(sizes, default=0) == 1 and max(strides) > 1 and any(pads)
 
 
 def conv_attributes(op: ConvolutionOp, extents: Sequence[int], place: Operation) -> Attributes:
@@ -238,7 +251,10 @@ def _per_input(weights: Array, groups: int) -> Array:
 
 
 def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first."""
+    """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first.
+
+    In a chain for OpenVINO, MatMul of a batch of one (`chains.py`).
+    """
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     if numbers.lhs_batching_dimensions:
@@ -251,25 +267,45 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     terms = prod(shape[axis] for axis in summed)
     outputs = prod(shape_of(op.rhs)[axis] for axis in free)
     bias = _bias(kernel, emit)
+    chained = emit.for_openvino and is_in_chain(kernel.region)
     plain = len(free) == 1 and len(over) == 1
     if plain:
         # Gemm takes B transposed (transB), so the constant keeps the model's order.
-        turned = bias is not None and list(free) < list(over)
+        turned = bias is not None and list(free) < list(over) and not chained
         order, pairs = ([*free, *over], [0, 1]) if turned else ([*over, *free], [1, 0])
         weights = _weights(kernel, emit, port, order, pairs=pairs)
     else:
         turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
     source = emit.transposed(_data(kernel, emit, kernel.port(op.lhs), weights), [*kept, *summed], name)
     rows = prod(shape[axis] for axis in kept)
-    source = emit.reshaped(source, (rows, terms), name)
-    if bias is None:
+    if chained:
+        made = _as_batch(kernel, source, weights, bias, (rows, terms, outputs), emit)
+    elif bias is None:
+        source = emit.reshaped(source, (rows, terms), name)
         made = emit.apply("MatMul", [source, weights], kernel.output_spec, (rows, outputs), name)
     else:
-        bias = _wide(bias, outputs)
+        source, bias = emit.reshaped(source, (rows, terms), name), _wide(bias, outputs)
         attributes = {"transB": 1} if turned else {}
         made = emit.apply("Gemm", [source, weights, bias], kernel.output_spec, (rows, outputs), name, attributes)
     made = clamped(kernel, made, emit, f"{name}/clip")
     emit.put(kernel.region.outputs[0], emit.reshaped(made, shape_of(kernel.region.outputs[0]), name))
+
+
+def _as_batch(
+    kernel: ExportKernel,
+    source: Tensor,
+    weights: Tensor,
+    bias: Tensor | None,
+    sizes: tuple[int, int, int],
+    emit: OnnxEmission,
+) -> Tensor:
+    """The product of a batch of one matrix."""
+    name, (rows, terms, outputs) = _name(kernel, emit), sizes
+    source = emit.reshaped(source, (1, rows, terms), name)
+    if bias is None:
+        return emit.apply("MatMul", [source, weights], kernel.output_spec, (1, rows, outputs), name)
+    product = emit.apply("MatMul", [source, weights], f32, (1, rows, outputs), f"{name}/product")
+    return emit.apply("Add", [product, _wide(bias, outputs)], kernel.output_spec, (1, rows, outputs), name)
 
 
 def _wide(bias: Tensor, outputs: int) -> Tensor:

@@ -211,6 +211,9 @@ class OnnxEmission:
             found = self._qoperator(op, inputs, kind, shape, name, attributes or {}, extra)
             if found is not None:
                 return found
+        if self.for_openvino and op == "Concat" and isinstance(kind, UniformQuantizedType):
+            # OpenVINO 2026.4.1 ends with a segmentation fault if a concatenation of floats is quantized twice.
+            return self.direct(op, [self.cast(each, kind, name) for each in inputs], kind, shape, name, attributes)
         result = self.builder.unique(name)
         self.builder.node(op, [*map(self.real, inputs), *extra], [result], name, attributes)
         if not isinstance(kind, UniformQuantizedType):

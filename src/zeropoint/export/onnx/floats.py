@@ -15,6 +15,8 @@ from zeropoint.export.onnx.contractions import channels_first, conv_attributes, 
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered, scattered
+from zeropoint.export.onnx.positions import pool_with_positions, scattered_at_computed
+from zeropoint.export.scatters import combination
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
@@ -131,14 +133,9 @@ def _elementwise(op: Operation, emit: OnnxEmission, name: str) -> None:
     _finish(emit, op, name, inputs)
 
 
-def unary(op: Operation, emit: OnnxEmission) -> None:
-    """A unary function."""
-    _elementwise(op, emit, UNARY[type(op)])
-
-
-def binary(op: Operation, emit: OnnxEmission) -> None:
-    """A binary arithmetic op."""
-    _elementwise(op, emit, BINARY[type(op)])
+def function(op: Operation, emit: OnnxEmission) -> None:
+    """A function of one value, or an arithmetic op on two."""
+    _elementwise(op, emit, UNARY.get(type(op)) or BINARY[type(op)])
 
 
 def compare(op: hlo.CompareOp, emit: OnnxEmission) -> None:
@@ -317,9 +314,18 @@ def gather(op: hlo.GatherOp, emit: OnnxEmission) -> None:
 
 
 def scatter(op: hlo.ScatterOp, emit: OnnxEmission) -> None:
-    """ScatterND at constant indices."""
-    result, name = op.results_[0], emit.name(op.results_[0])
-    emit.put(result, scattered(op, _exact(emit, op.inputs[0]), _exact(emit, op.updates[0]), emit, name))
+    """ScatterND."""
+    source, updates = (_exact(emit, value) for value in (op.inputs[0], op.updates[0]))
+    if emit.array(op.scatter_indices) is None and combination(op) is None:
+        made = scattered_at_computed(op, source, _exact(emit, op.scatter_indices), updates, emit)
+    else:
+        made = scattered(op, source, updates, emit)
+    emit.put(op.results_[0], made)
+
+
+def window(op: hlo.ReduceWindowOp, emit: OnnxEmission) -> None:
+    """MaxPool with positions. Other windows are kernels."""
+    pool_with_positions(op, _exact(emit, op.inputs[0]), emit)
 
 
 def iota(op: hlo.IotaOp, emit: OnnxEmission) -> None:
@@ -352,8 +358,7 @@ def cast(op: QuantizeCastOp | DequantizeCastOp, emit: OnnxEmission) -> None:
 
 
 OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
-    **dict.fromkeys(UNARY, unary),
-    **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys((*UNARY, *BINARY), function),
     hlo.BroadcastInDimOp: broadcast,
     hlo.ClampOp: clamp,
     hlo.CompareOp: compare,
@@ -368,6 +373,7 @@ OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
     hlo.IotaOp: iota,
     hlo.PadOp: pad,
     hlo.ReduceOp: reduce,
+    hlo.ReduceWindowOp: window,
     hlo.RemainderOp: remainder,
     hlo.ReshapeOp: reshape,
     hlo.ReverseOp: reverse,

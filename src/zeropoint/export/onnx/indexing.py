@@ -53,9 +53,10 @@ def gathered(op: GatherOp, source: Tensor, indices: Tensor, kind: Attribute, emi
     return emit.apply("Gather", [source], kind, shape, name, {"axis": axis}, [indices.name])
 
 
-def scattered(op: ScatterOp, source: Tensor, updates: Tensor, emit: OnnxEmission, name: str) -> Tensor:
+def scattered(op: ScatterOp, source: Tensor, updates: Tensor, emit: OnnxEmission) -> Tensor:
     """Slices replaced, or combined, at constant index vectors of the first dimensions."""
     kind, found = combination(op), scattered_rows(op, emit.array(op.scatter_indices))
+    name = emit.name(op.results_[0])
     if kind not in SCATTERS:
         raise ExportError("found a scatter with another body, expected a sum, a product, a maximum or a minimum", op)
     reduction, opset = SCATTERS[kind]

@@ -12,6 +12,7 @@ from onnx import ModelProto
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
+from zeropoint.expand import expand_functions
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
@@ -69,6 +70,7 @@ def onnx_model(
     With `integer_io`, inputs and outputs are storage integers. Raises ExportError for an op that ONNX has no operator
     for.
     """
+    program = expand_functions(program, OPERATORS)
     target = getattr(program.module.attributes.get(TARGET), "data", None)
     emit = OnnxEmission(
         GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target), target in OPENVINO

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.averages import counted_padding_of
 from zeropoint.export.errors import ExportError
@@ -121,7 +121,7 @@ def softmax(kernel: ExportKernel, emit: OnnxEmission) -> None:
     _put(kernel, emit, made)
 
 
-def window_attributes(op: ReduceWindowOp, kernel: ExportKernel) -> dict[str, Sequence[int]]:
+def window_attributes(op: ReduceWindowOp, place: Operation) -> dict[str, Sequence[int]]:
     """The attributes of a pool. Raises ExportError for a window over the batch or the channels."""
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
@@ -130,7 +130,7 @@ def window_attributes(op: ReduceWindowOp, kernel: ExportKernel) -> dict[str, Seq
     spread = any(step != 1 for step in array_values(op.base_dilations))
     if rank < 3 or sizes[:2] != (1, 1) or any(map(any, pairs[:2])) or spread or strides[:2] != (1, 1):
         raise ExportError(
-            f"found a window {list(sizes)}, expected one over the dimensions after batch and channels", kernel.region
+            f"found a window {list(sizes)}, expected one over the dimensions after batch and channels", place
         )
     return {
         "kernel_shape": sizes[2:],
@@ -143,7 +143,7 @@ def window_attributes(op: ReduceWindowOp, kernel: ExportKernel) -> dict[str, Seq
 def max_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """MaxPool."""
     op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
-    attributes = window_attributes(op, kernel)
+    attributes = window_attributes(op, kernel.region)
     made = emit.apply("MaxPool", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, attributes)
     _put(kernel, emit, made)
 
@@ -166,7 +166,7 @@ def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
     count what `ceil_mode` adds. OpenVINO's pad stored integers with 0 instead of the zero point.
     """
     op, name, source = kernel.first(ReduceWindowOp), _name(kernel, emit), _source(kernel, emit)
-    attributes: dict[str, int | Sequence[int]] = dict(window_attributes(op, kernel))
+    attributes: dict[str, int | Sequence[int]] = dict(window_attributes(op, kernel.region))
     padding = padding_values(op.padding, len(source.shape))
     counted = counted_padding_of(kernel)
     if counted == padding and not emit.for_openvino:

@@ -86,6 +86,22 @@ def _source(emit: TosaEmission, value: SSAValue) -> TosaValue:
     return emit.operand(value, element_of(value))
 
 
+def _loose(emit: TosaEmission, op: Operation) -> list[TosaValue]:
+    """The operands of an op that broadcasts dimensions of size 1. Constants are as small as in the program."""
+    shape = shape_of(op.results[0])
+    is_wide = any(emit.array(value) is None and shape_of(value) == shape for value in op.operands)
+    return [(_aligned if is_wide else _source)(emit, value) for value in op.operands]
+
+
+def _aligned(emit: TosaEmission, value: SSAValue) -> TosaValue:
+    """An operand; a constant before its broadcast, in the rank of the result."""
+    owner = value.owner
+    inner = emit.array(owner.operand) if isinstance(owner, hlo.BroadcastInDimOp) else None
+    if inner is None or not isinstance(owner, hlo.BroadcastInDimOp):
+        return _source(emit, value)
+    return emit.constant(owner.aligned(inner), element_of(value))
+
+
 def _finish(emit: TosaEmission, op: Operation, value: TosaValue) -> None:
     emit.define(op.results[0], element_of(op.results[0]), value)
 
@@ -102,15 +118,15 @@ def unary(op: Operation, emit: TosaEmission) -> None:
 
 
 def binary(op: Operation, emit: TosaEmission) -> None:
-    """A binary arithmetic op on two values of the same shape."""
-    _finish(emit, op, _plain(op, emit, BINARY[type(op)], *(_source(emit, value) for value in op.operands)))
+    """A binary arithmetic op."""
+    _finish(emit, op, _plain(op, emit, BINARY[type(op)], *_loose(emit, op)))
 
 
 def logical(op: Operation, emit: TosaEmission) -> None:
     """An op on booleans or on the bits of integers."""
     of_booleans, of_integers = LOGICAL[type(op)]
     name = of_booleans if str(element_of(op.results[0])) == "i1" else of_integers
-    _finish(emit, op, _plain(op, emit, name, *(_source(emit, value) for value in op.operands)))
+    _finish(emit, op, _plain(op, emit, name, *_loose(emit, op)))
 
 
 def remainder(op: hlo.RemainderOp, emit: TosaEmission) -> None:
@@ -125,16 +141,17 @@ def remainder(op: hlo.RemainderOp, emit: TosaEmission) -> None:
 
 def multiply(op: hlo.MultiplyOp, emit: TosaEmission) -> None:
     """MUL."""
-    _finish(emit, op, multiplied(emit.f, _source(emit, op.lhs), _source(emit, op.rhs), shape_of(op.result)))
+    lhs, rhs = _loose(emit, op)
+    _finish(emit, op, multiplied(emit.f, lhs, rhs, shape_of(op.result)))
 
 
 def divide(op: hlo.DivideOp, emit: TosaEmission) -> None:
     """MUL by RECIPROCAL."""
-    divisor = _source(emit, op.rhs)
+    dividend, divisor = _loose(emit, op)
     if divisor.element != "f32":
         raise ExportError(f"found a division of {divisor.element}, expected f32", op)
-    inverse = _plain(op, emit, "reciprocal", divisor)
-    _finish(emit, op, multiplied(emit.f, _source(emit, op.lhs), inverse, shape_of(op.result)))
+    inverse = emit.f.op("reciprocal", [divisor], divisor.shape, divisor.element)
+    _finish(emit, op, multiplied(emit.f, dividend, inverse, shape_of(op.result)))
 
 
 def sqrt(op: hlo.SqrtOp, emit: TosaEmission) -> None:
@@ -154,16 +171,16 @@ def negate(op: hlo.NegateOp, emit: TosaEmission) -> None:
 def compare(op: hlo.CompareOp, emit: TosaEmission) -> None:
     """EQUAL, GREATER or GREATER_EQUAL. Other comparisons exchange the operands or negate the result."""
     name, exchanged, negated = COMPARISONS[op.comparison_direction.data]
-    sides = [_source(emit, value) for value in op.operands]
+    sides = _loose(emit, op)
     made = _plain(op, emit, name, *(sides[::-1] if exchanged else sides))
     _finish(emit, op, _plain(op, emit, "logical_not", made) if negated else made)
 
 
 def select(op: hlo.SelectOp, emit: TosaEmission) -> None:
     """SELECT, which broadcasts a scalar condition."""
-    condition, *sides = (_source(emit, value) for value in op.operands)
+    condition, *sides = _loose(emit, op)
     if not condition.shape:
-        condition = reshaped(emit.f, condition, (1,) * len(sides[0].shape))
+        condition = reshaped(emit.f, condition, (1,) * len(shape_of(op.result)))
     _finish(emit, op, _plain(op, emit, "select", condition, *sides))
 
 

@@ -6,6 +6,7 @@ represents, and its ports have the parameters assigned by propagation.
 
 from __future__ import annotations
 
+from zeropoint.expand import expand_functions
 from zeropoint.export.channels_last import channels_last as with_channels_last
 from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
@@ -48,6 +49,7 @@ def tosa_text(
     if program.profile != PROFILE:
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
     program = with_channels_last(split_merged_terms(flatten_windows(program)), ports=channels_last)
+    program = expand_functions(program, OPERATORS)
     emit = TosaEmission(FunctionBuilder(), program.weights, named_profile(PROFILE))
     stored: dict[str, dict[str, object]] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

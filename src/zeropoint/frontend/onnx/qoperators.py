@@ -285,28 +285,32 @@ def _contributed(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _moved(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite an operator that moves or clamps quantized integers to the same operator on real values between casts.
-
-    Returns False if it cannot be rewritten.
-    """
-    data = len(node.input) if node.op_type == "Concat" else 1
-    given = [run.known.get(name) for name in node.input[:data]]
-    first = given[0] if given else None
-    if first is None or any(
-        part is None or (part.scale, part.zero_point) != (first.scale, first.zero_point) for part in given
-    ):
+    """Rewrite an operator that moves or clamps quantized integers to one on real values; False if that is impossible."""
+    data = node.input[: None if node.op_type == "Concat" else 1]
+    given = [run.known[name] for name in data if name in run.known]
+    missing = any(name not in run.known and run.array(name) is None for name in data)
+    if missing or not given or not all(_are_alike(part, given[0], run) for part in given):
         return False
+    first = given[0]
+    parts = [run.known.get(name, replace(first, tensor=name)) for name in data]
     if node.op_type == "MaxPool" and len(node.output) > 1:
         return False
-    rest = list(node.input[data:])
+    rest = list(node.input[len(data) :])
     if node.op_type in BOUNDING:
         numbers = _real_numbers(node, first, run)
         if numbers is None:
             return False
         rest = numbers
-    inputs = [*(run.real(part) for part in given if part is not None), *rest]
+    inputs = [*map(run.real, parts), *rest]
     run.between_casts(node, node.op_type, inputs, first, node.attribute)
     return True
+
+
+def _are_alike(one: Quantized, other: Quantized, run: _Rewriting) -> bool:
+    """Whether two integer tensors have the same scale and zero point, by name or by value."""
+    pairs = ((one.scale, other.scale), (one.zero_point, other.zero_point))
+    arrays = [(run.array(a), run.array(b)) for a, b in pairs if a != b]
+    return all(a is not None and b is not None and np.array_equal(a, b) for a, b in arrays)
 
 
 def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[str] | None:
