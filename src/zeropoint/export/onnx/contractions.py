@@ -107,8 +107,8 @@ def _name(kernel: ExportKernel, emit: OnnxEmission) -> str:
     return emit.name(kernel.region.outputs[0])
 
 
-def _bias(kernel: ExportKernel, emit: OnnxEmission) -> Tensor | None:
-    """The bias as i32, or f32 for a float product; None if the kernel has none."""
+def _bias(kernel: ExportKernel, emit: OnnxEmission, *, zeros: bool = True) -> Tensor | None:
+    """The bias as i32, or f32 for a float product; None if the kernel has none. `zeros`: one of zeros counts."""
     arguments = kernel.region.body.block.args
     ports = {id(argument): index for index, argument in enumerate(arguments)}
     for op in kernel.ops:
@@ -116,6 +116,8 @@ def _bias(kernel: ExportKernel, emit: OnnxEmission) -> Tensor | None:
             port = ports[id(op.operand)]
             name = f"{_name(kernel, emit)}/bias"
             array = emit.array(kernel.region.inputs[port])
+            if array is not None and not zeros and not array.any():
+                return None
             return _source(kernel, emit, port) if array is None else emit.constant(array, kernel.specs[port], name)
     return None
 
@@ -238,7 +240,12 @@ def _per_input(weights: Array, groups: int) -> Array:
 
 
 def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first."""
+    """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first.
+
+    On one thread, also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that
+    follow each other into one kernel, whose results are wrong if a product has no bias. It does not fuse those of three
+    dimensions.
+    """
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
     if numbers.lhs_batching_dimensions:
@@ -250,7 +257,7 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     free = [axis for axis in range(len(shape_of(op.rhs))) if axis not in over]
     terms = prod(shape[axis] for axis in summed)
     outputs = prod(shape_of(op.rhs)[axis] for axis in free)
-    bias = _bias(kernel, emit)
+    bias = _bias(kernel, emit, zeros=not emit.for_openvino)
     plain = len(free) == 1 and len(over) == 1
     if plain:
         # Gemm takes B transposed (transB), so the constant keeps the model's order.
@@ -261,9 +268,10 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
         turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
     source = emit.transposed(_data(kernel, emit, kernel.port(op.lhs), weights), [*kept, *summed], name)
     rows = prod(shape[axis] for axis in kept)
-    source = emit.reshaped(source, (rows, terms), name)
+    lead = (1,) if emit.for_openvino and bias is None else ()
+    source = emit.reshaped(source, (*lead, rows, terms), name)
     if bias is None:
-        made = emit.apply("MatMul", [source, weights], kernel.output_spec, (rows, outputs), name)
+        made = emit.apply("MatMul", [source, weights], kernel.output_spec, (*lead, rows, outputs), name)
     else:
         bias = _wide(bias, outputs)
         attributes = {"transB": 1} if turned else {}
