@@ -212,6 +212,11 @@ BODIES: Mapping[str, tuple[str, str, str]] = {
         "tensor<4xf32>",
     ),
     "reshape": (f"%r = stablehlo.reshape %a : ({T}) -> tensor<8xf32>", T, "tensor<8xf32>"),
+    "squared_difference": (
+        f"%d = stablehlo.subtract %a, %b : {T}\n%r = stablehlo.multiply %d, %d : {T}",
+        f"{T}, {T}",
+        T,
+    ),
     "reverse": (f"%r = stablehlo.reverse %a, dims = [0] : {T}", T, T),
     "select": (f"%r = stablehlo.select %a, %b, %c : tensor<2x4xi1>, {T}", f"tensor<2x4xi1>, {T}, {T}", T),
     "slice": (f"%r = stablehlo.slice %a [0:1] : ({ROW}) -> tensor<1xf32>", ROW, "tensor<1xf32>"),

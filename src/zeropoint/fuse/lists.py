@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from zeropoint.fuse import contraction, elementwise, movement, normalization, pooling, positions, resizing
 from zeropoint.fuse.match import RegionPattern
+from zeropoint.fuse.squared_differences import match_squared_difference
 
 FORWARD, BACKWARD = 1, -1
 ROUNDS: tuple[tuple[int, tuple[RegionPattern, ...]], ...] = (
     # Whole idioms come before the kernels that would match their parts.
-    (FORWARD, (*normalization.PATTERNS, *positions.PATTERNS, *resizing.PATTERNS)),
+    (FORWARD, (*normalization.PATTERNS, *positions.PATTERNS, *resizing.PATTERNS, match_squared_difference)),
     (FORWARD, (*contraction.PATTERNS, *pooling.PATTERNS)),
     # From the last op to the first: a function of many ops is matched from its end.
     (BACKWARD, elementwise.PATTERNS),

@@ -46,6 +46,7 @@ from zeropoint.materialize.counted_padding import CountedPadding, counted_paddin
 from zeropoint.materialize.elementwise import CLAMPS, binary, clamped, encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.litert_softmax import log_softmax, softmax
+from zeropoint.materialize.litert_squared_difference import squared_difference
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
     away_from_zero,
@@ -268,6 +269,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "rsqrt": function,
     "softmax": softmax,
     "sqrt": function,
+    "squared_difference": squared_difference,
     "subtract": add,
     "tanh": function,
 }

@@ -1,7 +1,7 @@
 """Convolutions with 4-bit weights. XNNPACK does not execute them; LiteRT's own kernel multiplies with its library ruy.
 
 Sums are multiplied by LiteRT's 31-bit multiplier, then divided by its power of two. Both are rounded, a middle of two
-integers up. LiteRT's reference kernels round it away from zero.
+integers up. LiteRT's reference kernels round it away from zero, and compute grouped convolutions in any case.
 
 Source: ruy's kernels for x64, measured; `sqrdmulh` and `srshl` of those for ARM compute the same.
 """
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.fxpmath import RequantizeOp
-from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.contraction import contraction
@@ -28,6 +28,16 @@ NIBBLE = 7
 """The greatest 4-bit weight."""
 BITS = 31
 """The fractional bits of LiteRT's multiplier."""
+
+
+def is_grouped(region: QuantizeRegionOp) -> bool:
+    """Whether a region is a convolution in groups with 4-bit weights, which LiteRT's reference kernel computes."""
+    op = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp)), None)
+    if region.logical_kernel.data != "convolution" or op is None or op.feature_group_count.value.data == 1:
+        return False
+    specs = zip(region.body.block.args, region.input_specs, strict=True)
+    found = next((spec for argument, spec in specs if argument is op.rhs), None)
+    return isinstance(found, UniformQuantizedType) and found.storage.maximum <= NIBBLE
 
 
 def convolution(kernel: MaterializedKernel) -> SSAValue:

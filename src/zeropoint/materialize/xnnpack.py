@@ -57,7 +57,7 @@ WIDE = 16
 
 def is_delegated(region: QuantizeRegionOp) -> bool:
     """Whether XNNPACK executes the kernel of a region, or LiteRT in floats."""
-    own = region.logical_kernel.data in DELEGATED | litert_float_softmax.KERNELS.keys()
+    own = region.logical_kernel.data in DELEGATED | litert_float_softmax.KERNELS.keys() and not ruy.is_grouped(region)
     specs = [spec for spec in (*region.input_specs, *region.output_specs) if isinstance(spec, UniformQuantizedType)]
     wide = any(spec.storage.type.width == WIDE for spec in specs)
     return not wide and (own or _multiplies_by_symmetric(region))

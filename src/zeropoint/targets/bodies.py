@@ -99,6 +99,7 @@ NEEDED: Mapping[str, Kinds] = {
     "reverse": (ReverseOp,),
     "select": (SelectOp,),
     "slice": (SliceOp,),
+    "squared_difference": (SubtractOp,),
     "subtract": (SubtractOp,),
     "transpose": (TransposeOp,),
 }

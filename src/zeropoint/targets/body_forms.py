@@ -220,6 +220,17 @@ def _prelu(body: _Body, value: SSAValue) -> None:
     body.ports(product)
 
 
+def _squared_difference(body: _Body, value: SSAValue) -> None:
+    """`d * d`, where d is the difference of the arguments."""
+    square = value.owner
+    if not isinstance(square, MultiplyOp) or len(set(map(unstated, square.operands))) != 1:
+        raise body.misfit(value, "a difference times itself")
+    difference = unstated(square.lhs).owner
+    if not isinstance(difference, SubtractOp):
+        raise body.misfit(value, "the square of a difference")
+    body.ports(difference)
+
+
 def _reduction(kind: type[Operation], *, divided: bool = False) -> Callable[[_Body, SSAValue], None]:
     """A reduction of the argument by `kind` from its neutral element. `divided`: whether counts divide it."""
 
@@ -405,6 +416,7 @@ FORMS: Mapping[str, Callable[[_Body, SSAValue], None]] = {
     "select": _movement(SelectOp),
     "slice": _movement(SliceOp),
     "softmax": _softmax,
+    "squared_difference": _squared_difference,
     "subtract": _arithmetic(SubtractOp),
     "sum": _reduction(AddOp),
     "transpose": _movement(TransposeOp),

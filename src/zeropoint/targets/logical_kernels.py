@@ -42,6 +42,8 @@ REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "s
 POSITIONS = ("arg_max", "arg_min")
 NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
 RESIZES = ("linear_resize",)
+SQUARES = ("squared_difference",)
+"""Those whose difference has no type. Only quantized models have such."""
 MOVEMENTS = ("broadcast", "concatenate", "gather", "pad", "reshape", "reverse", "select", "slice", "transpose")
 PASSES_ELEMENTS = frozenset(
     {
@@ -66,7 +68,9 @@ PASSES_ELEMENTS = frozenset(
     }
 )
 """Kernels whose results are elements of their operands, moved or selected by a monotonic rule."""
-FUSED = frozenset({*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *POSITIONS, *NORMALIZATIONS, *RESIZES, *MOVEMENTS})
+FUSED = frozenset(
+    {*CONTRACTIONS, *FUNCTIONS, *BINARY, *REDUCTIONS, *POSITIONS, *NORMALIZATIONS, *RESIZES, *SQUARES, *MOVEMENTS}
+)
 """Kernels that fusion patterns produce."""
 WRITTEN = frozenset(
     {
@@ -81,7 +85,6 @@ WRITTEN = frozenset(
         "shape",
         "space_to_depth",
         "split",
-        "squared_difference",
         "squeeze",
         "strided_slice",
         "tile",

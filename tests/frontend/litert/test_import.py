@@ -111,7 +111,7 @@ def real_inputs(program: Program, made: Built) -> dict[str, np.ndarray]:
     return found
 
 
-NEED_DATA = {"l2_normalization", "prelu", "squared_difference", "topk"}
+NEED_DATA = {"l2_normalization", "prelu", "topk"}
 """Kernels that fusion does not find: ops between operand and result have no types in the file."""
 INEXACT = {"divide", "sum"}
 """Kernels that the exporter writes in another way, because LiteRT's are wrong for some scales."""

@@ -11,7 +11,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import shape_of
 
-REPEATING = frozenset({"add", "maximum", "minimum", "multiply", "subtract"})
+REPEATING = frozenset({"add", "maximum", "minimum", "multiply", "squared_difference", "subtract"})
 """The kernels whose operators repeat a smaller operand."""
 MOST_DIMENSIONS = 4
 """The rank up to which all of these operators do so."""

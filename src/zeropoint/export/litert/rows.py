@@ -32,6 +32,7 @@ from zeropoint.ir.stablehlo import (
     ReduceOp,
     SelectOp,
     SliceOp,
+    SubtractOp,
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -185,6 +186,19 @@ def divide(kernel: ExportKernel, emit: LitertEmission) -> None:
         _in_float(kernel, emit, "DIV", options)
 
 
+def squared_difference(kernel: ExportKernel, emit: LitertEmission) -> None:
+    """SQUARED_DIFFERENCE of stored integers."""
+    sides = list[int]()
+    for value in kernel.first(SubtractOp).operands:
+        op = value.owner
+        if isinstance(op, BroadcastInDimOp) and op.operand in kernel.region.body.block.args:
+            port = kernel.port(op.operand)
+            sides.append(emit.reshaped(_source(kernel, emit, port), op.aligned_shape, kernel.specs[port]))
+        else:
+            sides.append(_side(kernel, emit, value))
+    emit.operator("SQUARED_DIFFERENCE", sides, [_result(kernel, emit)], ("SquaredDifferenceOptions", {}), 2)
+
+
 def _in_float(kernel: ExportKernel, emit: LitertEmission, op_name: str, options: OperatorOptions) -> None:
     inputs = [_side(kernel, emit, value) for value in kernel.first(BinaryOp).operands]
     reals = [emit.dequantized(tensor) for tensor in inputs]
@@ -308,6 +322,7 @@ KERNELS: Mapping[str, LitertConverter] = {
     "slice": slice_,
     "softmax": softmax("SOFTMAX", ("SoftmaxOptions", {"beta": 1.0})),
     "sqrt": function("SQRT"),
+    "squared_difference": squared_difference,
     "subtract": add("SUB", "SubOptions"),
     "sum": sum_,
     "tanh": function("TANH", None, 2),

@@ -109,8 +109,8 @@ def _name(kernel: ExportKernel, emit: OnnxEmission) -> str:
     return emit.name(kernel.region.outputs[0])
 
 
-def _bias(kernel: ExportKernel, emit: OnnxEmission) -> Tensor | None:
-    """The bias as i32, or f32 for a float product; None if the kernel has none."""
+def _bias(kernel: ExportKernel, emit: OnnxEmission, *, zeros: bool = True) -> Tensor | None:
+    """The bias as i32, or f32 for a float product; None if the kernel has none. `zeros`: one of zeros counts."""
     arguments = kernel.region.body.block.args
     ports = {id(argument): index for index, argument in enumerate(arguments)}
     for op in kernel.ops:
@@ -118,6 +118,8 @@ def _bias(kernel: ExportKernel, emit: OnnxEmission) -> Tensor | None:
             port = ports[id(op.operand)]
             name = f"{_name(kernel, emit)}/bias"
             array = emit.array(kernel.region.inputs[port])
+            if array is not None and not zeros and not array.any():
+                return None
             return _source(kernel, emit, port) if array is None else emit.constant(array, kernel.specs[port], name)
     return None
 
@@ -253,7 +255,9 @@ def _per_input(weights: Array, groups: int) -> Array:
 def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first.
 
-    In a chain for OpenVINO, MatMul of a batch of one (`chains.py`).
+    For OpenVINO, a product without a bias and one in a chain (`chains.py`) are a MatMul of a batch of one. On one thread,
+    also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that follow each other
+    into one kernel, whose results are wrong if a product has no bias. It does not fuse batches.
     """
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
@@ -266,19 +270,19 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     free = [axis for axis in range(len(shape_of(op.rhs))) if axis not in over]
     terms = prod(shape[axis] for axis in summed)
     outputs = prod(shape_of(op.rhs)[axis] for axis in free)
-    bias = _bias(kernel, emit)
-    chained = emit.for_openvino and is_in_chain(kernel.region)
+    bias = _bias(kernel, emit, zeros=not emit.for_openvino)
+    batched = emit.for_openvino and (bias is None or is_in_chain(kernel.region))
     plain = len(free) == 1 and len(over) == 1
     if plain:
         # Gemm takes B transposed (transB), so the constant keeps the model's order.
-        turned = bias is not None and list(free) < list(over) and not chained
+        turned = bias is not None and list(free) < list(over) and not batched
         order, pairs = ([*free, *over], [0, 1]) if turned else ([*over, *free], [1, 0])
         weights = _weights(kernel, emit, port, order, pairs=pairs)
     else:
         turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
     source = emit.transposed(_data(kernel, emit, kernel.port(op.lhs), weights), [*kept, *summed], name)
     rows = prod(shape[axis] for axis in kept)
-    if chained:
+    if batched:
         made = _as_batch(kernel, source, weights, bias, (rows, terms, outputs), emit)
     elif bias is None:
         source = emit.reshaped(source, (rows, terms), name)
