@@ -27,6 +27,7 @@ from zeropoint.ir.stablehlo import (
     ConvolutionOp,
     DotDimensions,
     DotGeneralOp,
+    IotaOp,
     PadOp,
     ReduceOp,
     ReduceWindowOp,
@@ -106,6 +107,9 @@ class Rewriting:
             # The elements are transposed here, so that the file needs no transpose op.
             return self.builder.insert(constant_op(array.transpose(order), self.weights)).output
         op = value.owner
+        if isinstance(op, IotaOp):
+            axis = order.index(op.iota_dimension.value.data)
+            return self.builder.insert(IotaOp(permuted_type(value, order), axis)).results[0]
         if isinstance(op, BroadcastInDimOp) and op.operand not in self.values:
             dimensions = [order.index(dimension) for dimension in array_values(op.broadcast_dimensions)]
             operand = self._ascending(op.operand, dimensions)

@@ -19,6 +19,12 @@ def last_order(rank: int) -> DimensionOrder:
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
 
 
+def moves_units(shape: Sequence[int], order: DimensionOrder) -> bool:
+    """Whether an order moves only dimensions of size 1, so that the elements stay where they are."""
+    kept = [dimension for dimension in order if shape[dimension] != 1]
+    return kept == sorted(kept)
+
+
 def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
     """The groups of a reshape, as pairs of old and new dimensions. No size may be 0."""
     left = [dimension for dimension, size in enumerate(old) if size != 1]

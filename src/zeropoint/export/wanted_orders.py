@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from zeropoint.export.permute import RULES, DimensionOrder, is_identity
 from zeropoint.export.reshaped_orders import last_order, reshaped_order
@@ -24,6 +24,7 @@ from zeropoint.ir.tensors import shape_of
 
 SPATIAL = (ConvolutionOp, ReduceWindowOp)
 """Ops that require channels last."""
+IMAGE_RANK = 4
 KEEPING = frozenset(RULES) - {DotGeneralOp, TransposeOp}
 """Ops whose result gets the order of their operand."""
 
@@ -42,8 +43,8 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
 def wanted_orders(block: Block) -> Mapping[SSAValue, DimensionOrder]:
     """The order in which a convolution or window reads a value, directly or through ops that keep an order.
 
-    Values that no such op reads, or that it reads in the model's order, are left out. If readers differ, the first one
-    in program order decides.
+    Values that no such op reads, or that it reads in the model's order, are left out, and inputs that the model itself
+    transposes. If readers differ, the first one in program order decides.
     """
     found: dict[SSAValue, DimensionOrder] = {}
     for op in reversed(block.ops):
@@ -52,6 +53,16 @@ def wanted_orders(block: Block) -> Mapping[SSAValue, DimensionOrder]:
             if wanted is not None and not is_identity(wanted):
                 found[operand] = wanted
     return found
+
+
+def permutation(op: Operation) -> DimensionOrder | None:
+    """The permutation of an op that only transposes; None for any other op."""
+    if isinstance(op, TransposeOp):
+        return array_values(op.permutation)
+    if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == "transpose":
+        inner = op.body.block.first_op
+        return array_values(inner.permutation) if isinstance(inner, TransposeOp) else None
+    return None
 
 
 def _wanted_by(reader: Operation, index: int, known: Mapping[SSAValue, DimensionOrder]) -> DimensionOrder | None:
@@ -65,13 +76,22 @@ def _wanted_by(reader: Operation, index: int, known: Mapping[SSAValue, Dimension
         if isinstance(op, SPATIAL):
             return window_order(op) if op.operands[0] is inner else None
     wanted = known.get(reader.results[0]) if len(reader.results) == 1 else None
+    moved = permutation(reader)
+    if wanted is not None and moved is not None:
+        # The order in which nothing has to move.
+        return None if isinstance(operand, BlockArgument) else tuple(moved[dimension] for dimension in wanted)
     if wanted is None or not all(isinstance(op, ConstantOp | UnaryOp | BinaryOp) or type(op) in KEEPING for op in ops):
         return None
     given, made = shape_of(operand), shape_of(reader.results[0])
     keeps_dimensions = not any(isinstance(op, ReshapeOp) for op in ops)
     if len(given) == len(made) and (keeps_dimensions or _is_reduced(given, made)):
         return wanted
-    return reshaped_order(made, given, wanted)
+    found = reshaped_order(made, given, wanted)
+    if found is None and len(given) == IMAGE_RANK and not isinstance(operand, BlockArgument):
+        # An image that is read by a shuffle of its channels, for example. What made it is channels last, too.
+        last = last_order(IMAGE_RANK)
+        return None if reshaped_order(given, made, last) is None else last
+    return found
 
 
 def _is_reduced(given: Sequence[int], made: Sequence[int]) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from xdsl.dialects.func import ReturnOp
 
 from zeropoint.export.channels_last import channels_last as with_channels_last
-from zeropoint.export.channels_last import port_orders
 from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
@@ -20,6 +19,7 @@ from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.floats import OPERATORS
 from zeropoint.export.merged_terms import split_merged_terms
+from zeropoint.export.port_orders import port_orders
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp

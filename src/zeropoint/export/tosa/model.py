@@ -7,12 +7,12 @@ represents, and its ports have the parameters assigned by propagation.
 from __future__ import annotations
 
 from zeropoint.export.channels_last import channels_last as with_channels_last
-from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
 from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.merged_terms import split_merged_terms
+from zeropoint.export.port_orders import port_orders
 from zeropoint.export.tosa import contractions, rows
 from zeropoint.export.tosa.builder import FunctionBuilder
 from zeropoint.export.tosa.emission import TosaEmission, element_text
