@@ -25,16 +25,10 @@ from xdsl.dialects.func import ReturnOp as FunctionReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.export.permute import (
-    Permuted,
-    Rewriting,
-    inverse,
-    is_identity,
-    permuted,
-    permuted_type,
-)
+from zeropoint.export.permute import permuted
+from zeropoint.export.permuted import Permuted, Rewriting, inverse, is_identity, is_pointwise, permuted_type
 from zeropoint.export.port_orders import reorder_arguments, reorder_results
-from zeropoint.export.reshaped_orders import DimensionOrder, last_order
+from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order
 from zeropoint.export.unit_moves import reshape_unit_moves
 from zeropoint.export.wanted_orders import SPATIAL, permutation, wanted_orders, window_order
 from zeropoint.ir.constants import constant_array, constant_op
@@ -69,7 +63,7 @@ class _Pass:
     """
 
     weights: Weights
-    wanted: Mapping[SSAValue, DimensionOrder]
+    wanted: Mapping[SSAValue, WantedOrder]
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
     specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     given: dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue] = field(
@@ -155,13 +149,16 @@ class _Pass:
         """
         for op in ops:
             if isinstance(op, SPATIAL):
-                wanted = window_order(op)
-                return None if is_identity(wanted) else wanted
+                wanted = WantedOrder(window_order(op), is_pointwise(op))
+                made = self.natural.get(inputs[0])
+                order = made.order if made is not None and wanted.takes(made.order) else wanted.order
+                return None if is_identity(order) else order
         found = next((self.natural[value].order for value in inputs if value in self.natural), None)
         if found is not None:
             return found
         return next(
-            (self.wanted[value] for value in inputs if isinstance(value, BlockArgument) and value in self.wanted), None
+            (self.wanted[value].order for value in inputs if isinstance(value, BlockArgument) and value in self.wanted),
+            None,
         )
 
     def _image_order(self, ops: Sequence[Operation], value: SSAValue) -> DimensionOrder | None:
@@ -178,6 +175,8 @@ class _Pass:
         """The new order of every input; None for weights, biases and inputs of rank below 2."""
         # Weights keep their layout here, because each exporter transposes them to that of its operator.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp | DotGeneralOp)}
+        if self._multiplies(ops, arguments, inputs):
+            return [self._own_order(value) for value in inputs]
         found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
             rank = len(shape_of(value))
@@ -190,12 +189,41 @@ class _Pass:
                 found.append(known or _broadcast_order(argument, ops, order))
         return found
 
+    def _own_order(self, value: SSAValue) -> DimensionOrder | None:
+        """The order in which a product takes an activation: that of the value itself; None keeps the model's.
+
+        A transpose of the last two dimensions is left to the product if nothing else reads it.
+        """
+        if value in self.natural:
+            return self.natural[value].order
+        op, kind = value.owner, _made_as(value)
+        moved = permutation(op) if isinstance(op, Operation) else None
+        if moved is None or not value.has_one_use() or moved[-2:] != (len(moved) - 1, len(moved) - 2):
+            return None
+        if moved[:-2] != tuple(range(len(moved) - 2)) or (
+            isinstance(op, QuantizeRegionOp) and op.input_specs.data[0] != kind
+        ):
+            return None
+        assert isinstance(op, Operation)
+        self.undone.setdefault((value, moved), op.operands[0])
+        return moved
+
+    def _multiplies(
+        self, ops: Sequence[Operation], arguments: Sequence[BlockArgument], inputs: Sequence[SSAValue]
+    ) -> bool:
+        """Whether these ops multiply two activations."""
+        sides = {op.rhs for op in ops if isinstance(op, DotGeneralOp)}
+        ports = zip(arguments, inputs, strict=True)
+        return any(argument in sides and constant_array(value, self.weights) is None for argument, value in ports)
+
     def region(self, region: QuantizeRegionOp) -> None:
         """Rewrite a region to channels-last if there is an order for it and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
         resizes = region.logical_kernel.data in RESIZES
         order = self._image_order(ops, region.inputs[0]) if resizes else self.order(ops, region.inputs)
         if order is None and permutation(region) is not None and region.outputs[0] in self.wanted:
+            order = _kept(region.inputs[0])
+        if order is None and self._multiplies(ops, arguments, region.inputs):
             order = _kept(region.inputs[0])
         if order is None or len(region.outputs) != 1:
             return

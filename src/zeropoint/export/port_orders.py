@@ -10,7 +10,7 @@ from xdsl.dialects.func import ReturnOp as FunctionReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.export.permute import Permuted, permuted_type
+from zeropoint.export.permuted import Permuted, permuted_type
 from zeropoint.export.reshaped_orders import DimensionOrder
 from zeropoint.export.wanted_orders import permutation
 from zeropoint.ir.annotations import ORDER

@@ -8,10 +8,25 @@ group.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 DimensionOrder = tuple[int, ...]
 Group = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class WantedOrder:
+    """The order in which a reader wants a value. If it `is_loose`, only the first and the last dimension matter: a
+    convolution of single pixels does not care which dimension of an image is which."""
+
+    order: DimensionOrder
+    is_loose: bool = False
+
+    def takes(self, order: DimensionOrder) -> bool:
+        """Whether the reader takes a value in this order."""
+        ends = len(order) == len(self.order) and (order[0], order[-1]) == (self.order[0], self.order[-1])
+        return order == self.order or (self.is_loose and ends)
 
 
 def last_order(rank: int) -> DimensionOrder:
@@ -61,5 +76,6 @@ def reshaped_order(old: Sequence[int], new: Sequence[int], order: DimensionOrder
         return wanted
     for dimension in reversed(range(len(new))):
         if new[dimension] == 1:
-            found.insert(found.index(dimension + 1) if dimension + 1 < len(new) else len(found), dimension)
+            behind = found.index(dimension + 1) if dimension + 1 < len(new) else len(found)
+            found.insert(behind if dimension else 0, dimension)
     return tuple(found)

@@ -19,6 +19,7 @@ from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.floats import OPERATORS
 from zeropoint.export.merged_terms import split_merged_terms
+from zeropoint.export.moved_chains import merge_chains
 from zeropoint.export.port_orders import port_orders
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
@@ -46,7 +47,7 @@ def litert_model(
     be [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     # LiteRT's convolutions and pools support only channels-last images.
-    program = with_channels_last(split_merged_terms(flatten_windows(program)), ports=channels_last)
+    program = with_channels_last(split_merged_terms(merge_chains(flatten_windows(program))), ports=channels_last)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
