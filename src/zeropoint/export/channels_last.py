@@ -209,7 +209,7 @@ class _Pass:
         return moved
 
     def _multiplies(
-        self, ops: Sequence[Operation], arguments: Sequence[BlockArgument], inputs: Sequence[SSAValue]
+        self, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> bool:
         """Whether these ops multiply two activations."""
         sides = {op.rhs for op in ops if isinstance(op, DotGeneralOp)}
