@@ -208,9 +208,7 @@ class _Pass:
         self.undone.setdefault((value, moved), op.operands[0])
         return moved
 
-    def _multiplies(
-        self, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
-    ) -> bool:
+    def _multiplies(self, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]) -> bool:
         """Whether these ops multiply two activations."""
         sides = {op.rhs for op in ops if isinstance(op, DotGeneralOp)}
         ports = zip(arguments, inputs, strict=True)

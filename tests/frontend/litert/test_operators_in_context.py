@@ -154,3 +154,18 @@ def test_a_convolution_with_4_bit_weights_is_litert_s_own_in_both_modes(profile:
     window = {"padding": 1, "strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1}
     file.then("CONV_2D", (1, 40, 40, 4), kind(0.0213, 7), ("Conv2DOptions", window), [packed, bias], 7)
     check(file, integers((1, 40, 40, 8)), tmp_path, profile=profile)
+
+
+@pytest.mark.parametrize(("operator", "ratio"), [("MEAN", 1.0), ("MEAN", 2.0), ("MEAN", 0.731), ("SUM", 0.0625)])
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("points", [(-7, -7), (3, -120), (60, 67)])
+def test_means_in_the_middle_of_two_integers_are_those_of_xnnpack(
+    operator: str, ratio: float, axis: int, points: tuple[int, int], tmp_path: Path
+) -> None:
+    """XNNPACK adds the zero points before it rounds half to even."""
+    made = [12, 8, 16]
+    file = File(made, kind(0.97491997, points[0]))
+    del made[axis]
+    axes = file.build.part("axes", np.array([axis], np.int32))
+    file.then(operator, made, kind(0.97491997 / ratio, points[1]), ("ReducerOptions", {"keepDims": False}), [axes], 2)
+    check(file, integers((12, 8, 16)), tmp_path, profile="xnnpack")
