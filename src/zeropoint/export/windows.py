@@ -18,6 +18,21 @@ SAME, VALID = 0, 1
 
 
 @dataclass(frozen=True)
+class WindowRun:
+    """`count` windows of one length along a dimension, the first from `begin`, each a `stride` after the last one."""
+
+    begin: int
+    length: int
+    count: int
+    stride: int
+
+    @property
+    def end(self) -> int:
+        """The end of the last window."""
+        return self.begin + (self.count - 1) * self.stride + self.length
+
+
+@dataclass(frozen=True)
 class ExportedWindow:
     """Windows over the two spatial dimensions of an image."""
 
@@ -49,6 +64,20 @@ class ExportedWindow:
             for size, extent, stride in zip(self.padded, self.kernel, self.strides, strict=True)
         )
         return first, second
+
+    def runs(self, axis: int) -> list[WindowRun]:
+        """The windows along a dimension without their padding, in runs of one size. No dilation."""
+        size, kernel, stride, low = self.size[axis], self.kernel[axis], self.strides[axis], self.padding[axis][0]
+        found: list[WindowRun] = []
+        for position in range(self.positions[axis]):
+            first = position * stride - low
+            begin, end = max(first, 0), min(first + kernel, size)
+            last = found[-1] if found else None
+            if last is not None and (begin, end - begin) == (last.begin + last.count * stride, last.length):
+                found[-1] = replace(last, count=last.count + 1)
+            else:
+                found.append(WindowRun(begin, end - begin, 1, stride))
+        return found
 
     @property
     def at_every_position(self) -> ExportedWindow:

@@ -1,7 +1,8 @@
 """XNNPACK's kernels on storage integers, as LiteRT's delegate uses them, and the list of delegated kernels.
 
 Mean and sum are an f32 product and an f32 sum with the zero points, rounded half to even. Rescale and leaky relu
-multiply by a factor with 8 fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8, then add the zero point.
+multiply by a factor with 8 fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8. They add the zero
+point afterwards.
 
 Sources: XNNPACK's qs8-rsum, qs8-vcvt and qs8-vlrelu.
 """
