@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -18,6 +18,7 @@ from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
+from zeropoint.export.litert.words import bits, shift
 from zeropoint.export.scatters import replaced_rows
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
@@ -117,10 +118,11 @@ def remainder(op: hlo.RemainderOp, emit: LitertEmission) -> None:
 
 
 def logical(op: Operation, emit: LitertEmission) -> None:
-    """An op on booleans. LiteRT has none on the bits of integers."""
-    if str(element_of(op.results[0])) != "i1":
-        raise ExportError(f"found {op.name} of integers, expected booleans", op)
-    _plain(emit, op, *LOGICAL[type(op)])
+    """An op on booleans, or on the bits of integers."""
+    if element_of(op.results[0]) == i1:
+        _plain(emit, op, *LOGICAL[type(op)])
+    else:
+        bits(op, emit)
 
 
 def compare(op: hlo.CompareOp, emit: LitertEmission) -> None:
@@ -320,6 +322,9 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     hlo.ReverseOp: reverse,
     hlo.ScatterOp: scatter,
     hlo.SelectOp: select,
+    hlo.ShiftLeftOp: shift,
+    hlo.ShiftRightArithmeticOp: shift,
+    hlo.ShiftRightLogicalOp: shift,
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,
 }
