@@ -18,8 +18,8 @@ from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
+from zeropoint.export.litert.scatters import scatter
 from zeropoint.export.litert.words import bits, shift
-from zeropoint.export.scatters import replaced_rows
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -267,22 +267,6 @@ def dot_general(op: hlo.DotGeneralOp, emit: LitertEmission) -> None:
 def gather(op: hlo.GatherOp, emit: LitertEmission) -> None:
     """GATHER."""
     indexing.gather(op, _source(emit, op.operand), _source(emit, op.start_indices), _result(emit, op), emit)
-
-
-def scatter(op: hlo.ScatterOp, emit: LitertEmission) -> None:
-    """GATHER of rows from the CONCATENATION of the operand and the updates."""
-    found = replaced_rows(op, emit.array(op.scatter_indices), "LiteRT")
-    result, kind, label = op.results_[0], element_of(op.results_[0]), emit.name(op.results_[0])
-    parts = [
-        emit.reshaped(_source(emit, value), (count, found.width), kind)
-        for value, count in ((op.inputs[0], found.count), (op.updates[0], len(found.updated)))
-    ]
-    joined = emit.temporary(f"{label}/rows", (found.count + len(found.updated), found.width), kind)
-    emit.operator("CONCATENATION", parts, [joined], ("ConcatenationOptions", {"axis": 0}))
-    taken = emit.temporary(f"{label}/taken", (found.count, found.width), kind)
-    indices = emit.builder.part("indices", found.source)
-    emit.operator("GATHER", [joined, indices], [taken], ("GatherOptions", {"axis": 0}), 2)
-    emit.reshape(taken, emit.declare(result, kind))
 
 
 def reverse(op: hlo.ReverseOp, emit: LitertEmission) -> None:
