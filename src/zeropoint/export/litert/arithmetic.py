@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
 
 from zeropoint.export.litert.builder import OperatorOptions
@@ -12,11 +14,19 @@ from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 OPTIONS = {
+    "ABS": "AbsOptions",
     "ADD": "AddOptions",
     "BITWISE_XOR": "BitwiseXorOptions",
     "DIV": "DivOptions",
+    "EXP": "ExpOptions",
+    "EQUAL": "EqualOptions",
+    "GELU": "GeluOptions",
+    "LESS": "LessOptions",
     "MUL": "MulOptions",
+    "POW": "PowOptions",
     "RIGHT_SHIFT": "RightShiftOptions",
+    "SELECT_V2": "SelectV2Options",
+    "SIGN": "SignOptions",
     "SUB": "SubOptions",
 }
 """The options table of each operator that has one."""
@@ -40,8 +50,19 @@ class Arithmetic:
         return self.emit.builder.part("number", np.broadcast_to(array, self._shape) if whole else array)
 
     def apply(self, operator: str, *operands: int) -> int:
-        """An operator on tensors of this element type."""
-        made = self.emit.temporary(self.emit.name(self.op.results[0]), self._shape, self.kind)
+        """An operator whose result has this element type."""
+        return self._made(self.kind, operator, operands)
+
+    def compare(self, operator: str, first: int, second: int) -> int:
+        """A comparison: booleans."""
+        return self._made(i1, operator, (first, second))
+
+    def choose(self, condition: int, first: int, second: int) -> int:
+        """The elements of one tensor where a condition holds, of the other one elsewhere."""
+        return self.apply("SELECT_V2", condition, first, second)
+
+    def _made(self, kind: Attribute, operator: str, operands: Sequence[int]) -> int:
+        made = self.emit.temporary(self.emit.name(self.op.results[0]), self._shape, kind)
         table = OPTIONS.get(operator)
         options: OperatorOptions | None = None if table is None else (table, {})
         self.emit.operator(operator, operands, [made], options)

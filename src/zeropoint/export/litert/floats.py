@@ -16,6 +16,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
+from zeropoint.export.litert.functions import FUNCTIONS, composed
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.litert.scatters import scatter
@@ -287,6 +288,7 @@ def iota(op: hlo.IotaOp, emit: LitertEmission) -> None:
 OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(FUNCTIONS, composed),
     **dict.fromkeys(LOGICAL, logical),
     hlo.BroadcastInDimOp: broadcast,
     hlo.ClampOp: clamp,
