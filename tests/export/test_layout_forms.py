@@ -155,6 +155,11 @@ def function_after_flatten(net: Net) -> str:
     return net.dense(x, 384, 4)
 
 
+def neighbouring_channels(net: Net) -> str:
+    """The window over channels is one over the rows of an image that has the model's order."""
+    return net.conv(net.op("LRN", net.conv("x", 3, 8), size=3, alpha=0.3), 8, 5)
+
+
 FORMS: dict[Callable[[Net], str], int] = {
     two_shuffles: 1,
     shuffles_around_a_function: 2,
@@ -169,6 +174,7 @@ FORMS: dict[Callable[[Net], str], int] = {
     rows_of_text: 1,
     patches_and_back: 2,
     function_after_flatten: 0,
+    neighbouring_channels: 2,
 }
 """The forms, and the transposes in their files."""
 
