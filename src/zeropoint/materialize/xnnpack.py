@@ -139,6 +139,7 @@ def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **litert_float_softmax.KERNELS,
     "convolution": ruy.convolution,
+    "fully_connected": ruy.fully_connected,
     "leaky_relu": leaky_relu,
     "linear_resize": litert_resize.xnnpack,
     "mean": mean,

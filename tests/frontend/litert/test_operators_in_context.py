@@ -169,3 +169,20 @@ def test_means_in_the_middle_of_two_integers_are_those_of_xnnpack(
     axes = file.build.part("axes", np.array([axis], np.int32))
     file.then(operator, made, kind(0.97491997 / ratio, points[1]), ("ReducerOptions", {"keepDims": False}), [axes], 2)
     check(file, integers((12, 8, 16)), tmp_path, profile="xnnpack")
+
+
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_a_fully_connected_layer_with_2_bit_weights_is_that_of_litert(profile: str | None, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    given, scales = kind(0.031, 3), np.float32([0.1, 0.13, 0.171, 0.9, 0.33])
+    file = File((1500, 10), given)
+    weights = random.integers(-2, 2, (5, 10)).astype(np.int8)
+    fields = np.resize(weights & 3, (13, 4))
+    zeros = np.zeros(5, np.int64)
+    narrow = UniformQuantizedType.per_channel(Storage.of("i8", -2, 1), 0, scales.astype(float), zeros)
+    packed = file.build.constant("w", (fields << np.arange(0, 8, 2)).sum(axis=1).astype(np.uint8), narrow)
+    file.build.tensors[packed].shape, file.build.tensors[packed].type = weights.shape, schema().TensorType.INT2
+    sums = UniformQuantizedType.per_channel(Storage.of("i32"), 0, (scales * np.float32(0.031)).astype(float), zeros)
+    bias = file.build.constant("bias", np.array([5, -9, 100, 0, 7], np.int32), sums)
+    file.then("FULLY_CONNECTED", (1500, 5), kind(0.0213, 7), ("FullyConnectedOptions", {}), [packed, bias], 12)
+    check(file, integers((1500, 10)), tmp_path, profile=profile)
