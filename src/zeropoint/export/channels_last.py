@@ -126,7 +126,9 @@ class _Pass:
             return self.undone[value, order]
         key = (value, order, spec)
         if key not in self.given:
-            self.given[key] = self.transposed(self.original(value, before), order, spec, before)
+            source = Permuted(value, _kept(value)) if found is None else found
+            moved = tuple(source.order.index(dimension) for dimension in order)
+            self.given[key] = self.transposed(source.value, moved, spec, before)
         return self.given[key]
 
     def original(self, value: SSAValue, before: Operation) -> SSAValue:

@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.export.permuted import is_identity
-from zeropoint.export.reshaped_orders import DimensionOrder, last_order, moves_units, reshaped_order
+from zeropoint.export.reshaped_orders import DimensionOrder, groups, last_order, moves_units, reshaped_order
 from zeropoint.export.wanted_orders import IMAGE_RANK, permutation
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
@@ -127,10 +127,16 @@ def _transposes(chain: Sequence[Operation]) -> int:
 
 
 def _merges_channels(chain: Sequence[Operation]) -> bool:
-    """Whether a chain begins with a reshape of an image that channels cannot be moved through."""
+    """Whether a chain begins with a reshape of an image that channels cannot be moved through.
+
+    An operand of more dimensions is an image whose dimensions are split.
+    """
     given, made = shape_of(chain[0].operands[0]), shape_of(chain[0].results[0])
-    is_reshape = permutation(chain[0]) is None and len(chain) > 1
-    return is_reshape and len(given) == IMAGE_RANK and reshaped_order(given, made, last_order(IMAGE_RANK)) is None
+    if permutation(chain[0]) is not None or len(chain) == 1:
+        return False
+    if len(given) > IMAGE_RANK:
+        return any(len(taken) > 1 for taken, _ in groups(given, made))
+    return len(given) == IMAGE_RANK and reshaped_order(given, made, last_order(IMAGE_RANK)) is None
 
 
 def _through(chain: Sequence[Operation], dimensions: Sequence[_Part]) -> list[_Part] | None:
