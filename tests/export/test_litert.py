@@ -89,13 +89,15 @@ def test_operations_on_booleans_are_logical_operators() -> None:
     np.testing.assert_array_equal(found, np.where((x > 0) == (y > 0), x, y))
 
 
-def test_bits_of_integers_are_no_logical_operator() -> None:
+def test_bits_of_integers_beyond_32_bits_are_refused() -> None:
     program = parse_program("""
-    func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
-      %0 = stablehlo.not %x : tensor<2xi32>
-      return %0 : tensor<2xi32>
+    func.func @main(%x: tensor<2xi64>) -> tensor<2xi64> {
+      %0 = stablehlo.not %x : tensor<2xi64>
+      return %0 : tensor<2xi64>
     }""")
-    with pytest.raises(ExportError, match=r"found stablehlo.not of integers, expected booleans"):
+    with pytest.raises(
+        ExportError, match=r"found stablehlo\.not of i64, expected booleans, or integers that i32 holds"
+    ):
         litert_model(program)
 
 
@@ -479,9 +481,9 @@ def test_a_softmax_over_another_dimension_is_transposed(target: str, over: int) 
 
 
 def test_a_float_op_that_litert_lacks_is_named() -> None:
-    program = parse_program(FLOATS.replace("exponential", "tan"))
+    program = parse_program(FLOATS.replace("exponential", "round_nearest_afz"))
     with pytest.raises(
-        ExportError, match=r"stablehlo\.tan, expected an op that LiteRT has in float; use --target onnxruntime -o"
+        ExportError, match=r"round_nearest_afz, expected an op that LiteRT has in float; replace it in the model"
     ):
         litert_model(program)
 

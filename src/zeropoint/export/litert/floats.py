@@ -267,7 +267,8 @@ def dot_general(op: hlo.DotGeneralOp, emit: LitertEmission) -> None:
 
 def gather(op: hlo.GatherOp, emit: LitertEmission) -> None:
     """GATHER."""
-    indexing.gather(op, _source(emit, op.operand), _source(emit, op.start_indices), _result(emit, op), emit)
+    source, indices, array = _source(emit, op.operand), _source(emit, op.start_indices), emit.array(op.start_indices)
+    indexing.gather(op, source, indices, _result(emit, op), emit, array)
 
 
 def reverse(op: hlo.ReverseOp, emit: LitertEmission) -> None:

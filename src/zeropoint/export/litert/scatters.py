@@ -15,16 +15,17 @@ from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.scatters import ScatteredRows, combination, scattered_rows
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.numerics.storage import dtype_range
 
 Limit = Callable[[np.dtype[np.generic]], float]
 
 
 def _least(dtype: np.dtype[np.generic]) -> float:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if dtype.kind == "f" else dtype_range(dtype)[0]
 
 
 def _greatest(dtype: np.dtype[np.generic]) -> float:
-    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return np.inf if dtype.kind == "f" else dtype_range(dtype)[1]
 
 
 COMBINATIONS: Mapping[type[Operation], tuple[str, OperatorOptions, Limit]] = {
