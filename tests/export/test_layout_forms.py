@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import zeropoint as zp
-from export.test_layout import operators
+from oracle.litert import operators
 from zeropoint.export.litert.model import litert_model
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.interp import Interpreter

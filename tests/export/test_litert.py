@@ -13,7 +13,7 @@ from hypothesis import given
 import zeropoint as zp
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
-from oracle.litert import evaluate, evaluate_by_default
+from oracle.litert import evaluate, evaluate_by_default, operators
 from property_cases import some
 from random_networks import Case, cases
 from zeropoint.cli import main
@@ -306,14 +306,6 @@ def test_quotients_are_integers_if_the_runtime_can_divide_by_their_scales(least:
     for sample in samples:
         (found,) = evaluate(content, sample["a"], sample["b"])
         np.testing.assert_array_equal(found, Interpreter(result.integer)(sample)["y"])
-
-
-def operators(content: bytes) -> list[str]:
-    """The names of the operators, in their order."""
-    graph, model = schema().Model.GetRootAs(content).Subgraphs(0), schema().Model.GetRootAs(content)
-    names = {code: name for name, code in vars(schema().BuiltinOperator).items() if isinstance(code, int)}
-    codes = [model.OperatorCodes(graph.Operators(i).OpcodeIndex()) for i in range(graph.OperatorsLength())]
-    return [names[code.BuiltinCode()] for code in codes]
 
 
 def between_casts(content: bytes) -> list[str]:

@@ -16,17 +16,17 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.litert.arithmetic import Arithmetic
+from zeropoint.export.litert.composition import Composition
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.tensors import element_dtype, element_of
 
 
-def _half(run: Arithmetic, value: int) -> int:
+def _half(run: Composition, value: int) -> int:
     return run.apply("RIGHT_SHIFT", value, run.constant(1, whole=True))
 
 
-def _and(run: Arithmetic, first: int, second: int) -> int:
+def _and(run: Composition, first: int, second: int) -> int:
     left, right = _half(run, first), _half(run, second)
     common = _half(run, run.minus(run.plus(left, right), run.apply("BITWISE_XOR", left, right)))
     two = run.constant(2)
@@ -34,15 +34,15 @@ def _and(run: Arithmetic, first: int, second: int) -> int:
     return run.plus(run.times(common, two), last)
 
 
-def _or(run: Arithmetic, first: int, second: int) -> int:
+def _or(run: Composition, first: int, second: int) -> int:
     return run.plus(run.apply("BITWISE_XOR", first, second), _and(run, first, second))
 
 
-def _xor(run: Arithmetic, first: int, second: int) -> int:
+def _xor(run: Composition, first: int, second: int) -> int:
     return run.apply("BITWISE_XOR", first, second)
 
 
-def _not(run: Arithmetic, value: int) -> int:
+def _not(run: Composition, value: int) -> int:
     return run.minus(run.constant(-1), value)
 
 
@@ -92,10 +92,10 @@ def shift(op: hlo.ShiftLeftOp | hlo.ShiftRightArithmeticOp | hlo.ShiftRightLogic
     run.finish(run.cast(value, i32, kind))
 
 
-def _words(op: Operation, emit: LitertEmission) -> Arithmetic:
-    """Arithmetic on i32. Raises ExportError for integers that it does not hold."""
+def _words(op: Operation, emit: LitertEmission) -> Composition:
+    """Composition on i32. Raises ExportError for integers that it does not hold."""
     kind = element_of(op.results[0])
     dtype = element_dtype(kind)
     if dtype.itemsize > np.dtype(np.int32).itemsize or dtype == np.uint32:
         raise ExportError(f"found {op.name} of {kind}, expected booleans, or integers that i32 holds", op)
-    return Arithmetic(emit, op, i32)
+    return Composition(emit, op, i32)

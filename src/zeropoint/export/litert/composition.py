@@ -33,7 +33,7 @@ OPTIONS = {
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class Composition:
     """Emits operators on tensors of the shape of an op's result, all of one element type."""
 
     emit: LitertEmission
