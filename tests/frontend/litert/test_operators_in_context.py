@@ -186,3 +186,30 @@ def test_a_fully_connected_layer_with_2_bit_weights_is_that_of_litert(profile: s
     bias = file.build.constant("bias", np.array([5, -9, 100, 0, 7], np.int32), sums)
     file.then("FULLY_CONNECTED", (1500, 5), kind(0.0213, 7), ("FullyConnectedOptions", {}), [packed, bias], 12)
     check(file, integers((1500, 10)), tmp_path, profile=profile)
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype"),
+    [
+        ("ATAN2", "float32"),
+        ("FLOOR_MOD", "float32"),
+        ("FLOOR_MOD", "int32"),
+        ("BITWISE_XOR", "int32"),
+        ("RIGHT_SHIFT", "int32"),
+    ],
+)
+def test_an_operator_that_exports_use_is_imported(operator: str, dtype: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    first = (random.normal(0, 9, 400) if dtype == "float32" else random.integers(-99, 99, 400)).astype(dtype)
+    second = random.permutation(np.where(first == 0, 1, first)).astype(dtype)
+    if operator == "RIGHT_SHIFT":
+        second = np.abs(second) % 32
+    build = ModelBuilder()
+    inputs = {name: build.tensor(name, (400,), dtype, None) for name in ("a", "b")}
+    result = build.tensor("y", (400,), dtype, None)
+    build.operator(operator, list(inputs.values()), [result], None, 1)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(build.finish(inputs, {"y": result}, "", {}))
+    sample = {"a": first, "b": second}
+    found = Interpreter(load_model(path))(sample)["y"]
+    np.testing.assert_allclose(found, LiteRTFile(path, reference=True)(sample)["y"], rtol=1e-6)
