@@ -98,3 +98,18 @@ def test_padding_of_most_of_a_window_that_does_not_count_is_predicted_for_litert
     """SAME has at most half a window of padding."""
     result, sample = quantized(helper.make_node("AveragePool", ["a"], ["y"], **attributes), [], "litert", profile)
     check(result, sample, "litert" if profile is None else "litert by default", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"kernel_shape": [2, 3], "dilations": [3, 2]},
+        {"kernel_shape": [3, 3], "dilations": [2, 1], "strides": [2, 3], "pads": [2, 1, 1, 1], "ceil_mode": 1},
+    ],
+)
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_maxima_of_dilated_windows_are_predicted_for_litert(
+    attributes: dict[str, Any], profile: str | None, tmp_path: Path
+) -> None:
+    result, sample = quantized(helper.make_node("MaxPool", ["a"], ["y"], **attributes), [], "litert", profile)
+    check(result, sample, "litert" if profile is None else "litert by default", tmp_path)

@@ -114,6 +114,16 @@ class ExportedWindow:
         return [(0, 0), *self.padding, (0, 0)]
 
 
+def is_image_window(op: ReduceWindowOp) -> bool:
+    """Whether a window covers one or two dimensions of [batch, ..., channels] and is not dilated."""
+    sizes = array_values(op.window_dimensions)
+    return len(sizes) in (3, 4) and sizes[0] == 1 == sizes[-1] and not _is_dilated(op)
+
+
+def _is_dilated(op: ReduceWindowOp) -> bool:
+    return any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
+
+
 def pool_window(kernel: ExportKernel) -> ExportedWindow:
     """The window of a pool over one or two dimensions of [batch, ..., channels]. One becomes an image of height 1.
 
@@ -122,11 +132,11 @@ def pool_window(kernel: ExportKernel) -> ExportedWindow:
     op = kernel.first(ReduceWindowOp)
     shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
     rank = len(shape)
-    dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
-    if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
+    if not is_image_window(op):
+        dilated = " that is dilated" if _is_dilated(op) else ""
         raise ExportError(
-            f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
-            "spatial dimensions before the channels",
+            f"found a window {list(sizes)}{dilated}, expected one over one or two spatial dimensions before the "
+            "channels",
             kernel.region,
         )
     strides = array_values(op.window_strides, (1,) * rank)

@@ -15,8 +15,9 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.contractions import padded
 from zeropoint.export.litert.emission import LitertEmission
+from zeropoint.export.litert.maxima import maxima
 from zeropoint.export.litert.padding import sliced
-from zeropoint.export.windows import ExportedWindow, WindowRun, image_padding, pool_window
+from zeropoint.export.windows import ExportedWindow, WindowRun, image_padding, is_image_window, pool_window
 from zeropoint.ir.stablehlo import ReduceWindowOp
 from zeropoint.ir.tensors import shape_of
 
@@ -25,6 +26,9 @@ def pool(op_name: str) -> Callable[[ExportKernel, LitertEmission], None]:
     """The converter of maxima or averages over windows."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
+        if op_name == "MAX_POOL_2D" and not is_image_window(kernel.first(ReduceWindowOp)):
+            maxima(kernel, emit)
+            return
         source, window = emit.operand(kernel.region.inputs[0], kernel.specs[0]), pool_window(kernel)
         shape = shape_of(kernel.first(ReduceWindowOp).inputs[0])
         image = (shape[0], *window.size, shape[-1])
