@@ -146,15 +146,22 @@ def test_slices_are_replaced_at_constant_indices(places: str, form: str, tmp_pat
     runs_alike(*scattered(places, REPLACED), form, tmp_path)
 
 
-def test_slices_are_added_at_constant_indices_in_onnx(tmp_path: Path) -> None:
-    runs_alike(*scattered("rows", ADDED), "onnx", tmp_path)
+@pytest.mark.parametrize("op", ["add", "maximum", "minimum", "multiply"])
+@pytest.mark.parametrize("places", [*PLACES, "one row twice"])
+@pytest.mark.parametrize("form", ["litert", "onnx"])
+def test_slices_are_combined_at_constant_indices(op: str, places: str, form: str, tmp_path: Path) -> None:
+    text, sample = scattered(places.replace("one row twice", "rows"), ADDED.replace("add", op))
+    if places == "one row twice":
+        text = text.replace("[[0, 1], [2, 3]]", "[[0, 1], [0, 1]]")
+    runs_alike(text, sample, form, tmp_path)
 
 
 def test_scatters_that_a_format_lacks_are_refused() -> None:
     added, _ = scattered("rows", ADDED)
-    for form, write in (("LiteRT", litert_model), ("TOSA", tosa_text)):
-        with pytest.raises(ExportError, match=f"a scatter that combines elements by stablehlo.add, which {form} lacks"):
-            write(parse_program(added))
+    with pytest.raises(ExportError, match=r"a scatter that combines elements by stablehlo\.add, which TOSA lacks"):
+        tosa_text(parse_program(added))
+    with pytest.raises(ExportError, match=r"a scatter that combines elements by stablehlo\.power, which LiteRT lacks"):
+        litert_model(parse_program(added.replace(".add", ".power")))
     outside, _ = scattered("images", REPLACED)
     with pytest.raises(ExportError, match="found a scatter with indices out of range"):
         onnx_model(parse_program(outside.replace("[[2], [0]]", "[[3], [0]]")))

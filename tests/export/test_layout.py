@@ -8,10 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
 from export.convolutional_networks import SIZES, network
-from oracle.litert import evaluate
+from oracle.litert import evaluate, operators
 from zeropoint.export.litert.model import litert_model
 from zeropoint.interp import Interpreter
-from zeropoint.litert_schema import schema
 
 Nodes = list[tuple[str, list[str], str, dict[str, object]]]
 
@@ -31,15 +30,6 @@ MIDDLES: dict[str, tuple[Nodes, int, int]] = {
         1,
     ),
 }
-
-
-def operators(content: bytes) -> list[str]:
-    """The names of the operators, in their order."""
-    model = schema().Model.GetRootAs(content)
-    graph = model.Subgraphs(0)
-    names = {code: name for name, code in vars(schema().BuiltinOperator).items() if isinstance(code, int)}
-    codes = [model.OperatorCodes(graph.Operators(index).OpcodeIndex()) for index in range(graph.OperatorsLength())]
-    return [names[code.BuiltinCode()] for code in codes]
 
 
 @pytest.mark.parametrize("name", MIDDLES)

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from zeropoint.export import ExportError, ExportOptions, export_program
+from zeropoint.export import ExportOptions, export_program
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.export.onnx.runtime import OnnxFile
@@ -30,13 +30,16 @@ POOLS: dict[str, dict[str, Any]] = {
 }
 OPEN: dict[str, tuple[str, ExportOptions, Callable[[Path], Callable[[Feed], Feed]]]] = {
     "litert": (".tflite", ExportOptions(), lambda path: LiteRTFile(path, reference=True)),
+    "litert by default": (".tflite", ExportOptions(), LiteRTFile),
     "onnxruntime": (".onnx", ExportOptions(), OnnxFile),
     "onnxruntime qoperator": (".onnx", ExportOptions(onnx_format="qoperator"), OnnxFile),
     "openvino": (".onnx", ExportOptions(), OpenVinoFile),
 }
 
 
-def quantized(node: onnx.NodeProto, constants: list[onnx.TensorProto], target: str) -> tuple[Quantization, Feed]:
+def quantized(
+    node: onnx.NodeProto, constants: list[onnx.TensorProto], target: str, profile: str | None = None
+) -> tuple[Quantization, Feed]:
     """A convolution, whose result has a zero point, and the node. The sample has other values than the calibration."""
     random = np.random.default_rng(0)
     weight = numpy_helper.from_array(random.normal(0, 1, (4, 4, 1, 1)).astype(np.float32), "w")
@@ -45,7 +48,9 @@ def quantized(node: onnx.NodeProto, constants: list[onnx.TensorProto], target: s
     graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [weight, *constants])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10)
     samples = [{"x": random.normal(0, 1, SHAPE).astype(np.float32)} for _ in range(3)]
-    return quantize(load_onnx_model(model, {}), samples[:2], Options(target=target, effort="none")), samples[2]
+    return quantize(
+        load_onnx_model(model, {}), samples[:2], Options(target=target, profile=profile, effort="none")
+    ), samples[2]
 
 
 def check(result: Quantization, sample: Feed, runtime: str, folder: Path) -> None:
@@ -58,7 +63,7 @@ def check(result: Quantization, sample: Feed, runtime: str, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("name", POOLS)
-@pytest.mark.parametrize("runtime", OPEN)
+@pytest.mark.parametrize("runtime", [name for name in OPEN if name != "litert by default"])
 def test_means_of_padded_windows_are_predicted(name: str, runtime: str, tmp_path: Path) -> None:
     """OpenVINO pads integers with 0 if padding counts; onnxruntime's integer kernels count what ceil mode adds."""
     node = helper.make_node("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], **POOLS[name])
@@ -76,8 +81,35 @@ def test_a_constant_around_one_dimension_is_predicted_for_openvino(tmp_path: Pat
     check(result, sample, "openvino", tmp_path)
 
 
-def test_padding_of_most_of_a_window_that_does_not_count_is_refused_for_litert(tmp_path: Path) -> None:
-    node = helper.make_node("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], pads=[0, 0, 2, 0])
-    result, _ = quantized(node, [], "litert")
-    with pytest.raises(ExportError, match="expected at most half a window"):
-        export_program(result.propagated, tmp_path / "model.tflite")
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"kernel_shape": [3, 3], "pads": [0, 0, 2, 0]},
+        {"kernel_shape": [3, 3], "strides": [3, 3], "ceil_mode": 1},
+        {"kernel_shape": [4, 3], "strides": [4, 2], "pads": [3, 2, 3, 2], "ceil_mode": 1},
+        {"kernel_shape": [5, 9], "strides": [3, 1], "pads": [0, 8, 4, 3]},
+        {"kernel_shape": [12, 12], "strides": [1, 2], "pads": [3, 6, 6, 7]},
+    ],
+)
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_padding_of_most_of_a_window_that_does_not_count_is_predicted_for_litert(
+    attributes: dict[str, Any], profile: str | None, tmp_path: Path
+) -> None:
+    """SAME has at most half a window of padding."""
+    result, sample = quantized(helper.make_node("AveragePool", ["a"], ["y"], **attributes), [], "litert", profile)
+    check(result, sample, "litert" if profile is None else "litert by default", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"kernel_shape": [2, 3], "dilations": [3, 2]},
+        {"kernel_shape": [3, 3], "dilations": [2, 1], "strides": [2, 3], "pads": [2, 1, 1, 1], "ceil_mode": 1},
+    ],
+)
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_maxima_of_dilated_windows_are_predicted_for_litert(
+    attributes: dict[str, Any], profile: str | None, tmp_path: Path
+) -> None:
+    result, sample = quantized(helper.make_node("MaxPool", ["a"], ["y"], **attributes), [], "litert", profile)
+    check(result, sample, "litert" if profile is None else "litert by default", tmp_path)

@@ -119,3 +119,12 @@ def run(op: str, options: Options | None, inputs: list[Port], output: Port, *val
     """The output of a model of one op with one result."""
     version = 4 if op in ("FULLY_CONNECTED", "MUL", "SUB") else 2
     return evaluate(model(op, options, inputs, [output], version), *values)[0]
+
+
+def operators(content: bytes) -> list[str]:
+    """The names of the operators of a model, in their order."""
+    found = schema.Model.GetRootAs(content)
+    graph = found.Subgraphs(0)
+    names = {code: name for name, code in vars(schema.BuiltinOperator).items() if isinstance(code, int)}
+    codes = [found.OperatorCodes(graph.Operators(index).OpcodeIndex()) for index in range(graph.OperatorsLength())]
+    return [names[code.BuiltinCode()] for code in codes]

@@ -19,32 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, FunctionType
 from xdsl.dialects.func import ReturnOp as FunctionReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.export.permute import (
-    Permuted,
-    Rewriting,
-    inverse,
-    is_identity,
-    permuted,
-    permuted_type,
-)
-from zeropoint.export.reshaped_orders import DimensionOrder, last_order
-from zeropoint.export.wanted_orders import SPATIAL, wanted_orders, window_order
-from zeropoint.ir.annotations import ORDER
+from zeropoint.export.permute import permuted
+from zeropoint.export.permuted import Permuted, Rewriting, inverse, is_identity, is_pointwise, permuted_type
+from zeropoint.export.port_orders import reorder_arguments, reorder_results
+from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order
+from zeropoint.export.unit_moves import reshape_unit_moves
+from zeropoint.export.wanted_orders import SPATIAL, permutation, wanted_orders, window_order
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.linear_resizes import resize_matrices
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvolutionOp, DotGeneralOp, TransposeOp
-from zeropoint.ir.stablehlo.arrays import array_values, i64_array
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.targets.logical_kernels import RESIZES
@@ -70,7 +63,7 @@ class _Pass:
     """
 
     weights: Weights
-    wanted: Mapping[SSAValue, DimensionOrder]
+    wanted: Mapping[SSAValue, WantedOrder]
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
     specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     given: dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue] = field(
@@ -93,22 +86,49 @@ class _Pass:
             if isinstance(value.owner, Operation):
                 constant.location = value.owner.location
             return Builder(InsertPoint.before(before)).insert(constant).output
+        repeated = self._repeated(value, order)
+        if repeated is not None:
+            return repeated
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
             made.location = value.owner.location
         self.made.add(made)
         return Builder(InsertPoint.before(before)).insert(made).results[0]
 
+    def _repeated(self, value: SSAValue, order: DimensionOrder) -> SSAValue | None:
+        """The result of a broadcast kernel in a new order: its operand is moved instead. None for other values."""
+        region = value.owner
+        if not isinstance(region, QuantizeRegionOp) or region.logical_kernel.data != "broadcast":
+            return None
+        op = region.body.block.first_op
+        if not isinstance(op, BroadcastInDimOp) or not value.first_use:
+            return None
+        places = [order.index(dimension) for dimension in array_values(op.broadcast_dimensions)]
+        moved = tuple(sorted(range(len(places)), key=places.__getitem__))
+        operand = self.forward(region.inputs[0], moved, region.input_specs.data[0], region)
+        block = Block(arg_types=[operand.type])
+        made = BroadcastInDimOp(block.args[0], permuted_type(value, order), sorted(places))
+        block.add_ops([made, ReturnOp([made.result])])
+        specs = region.input_specs.data, region.output_specs.data
+        copy = QuantizeRegionOp([operand], [made.result.type], "broadcast", *specs, Region(block))
+        copy.attributes.update({**region.attributes, **copy.attributes})
+        copy.location = region.location
+        return Builder(InsertPoint.before(region)).insert(copy).outputs[0]
+
     def forward(self, value: SSAValue, order: DimensionOrder, spec: Attribute | None, before: Operation) -> SSAValue:
         """The value in a new order, transposed if it is computed in another order."""
         found = self.natural.get(value)
         if found is not None and found.order == order:
             return found.value
+        if is_identity(order):
+            return self.original(value, before)
         if (value, order) in self.undone:
             return self.undone[value, order]
         key = (value, order, spec)
         if key not in self.given:
-            self.given[key] = self.transposed(self.original(value, before), order, spec, before)
+            source = Permuted(value, _kept(value)) if found is None else found
+            moved = tuple(source.order.index(dimension) for dimension in order)
+            self.given[key] = self.transposed(source.value, moved, spec, before)
         return self.given[key]
 
     def original(self, value: SSAValue, before: Operation) -> SSAValue:
@@ -131,13 +151,16 @@ class _Pass:
         """
         for op in ops:
             if isinstance(op, SPATIAL):
-                wanted = window_order(op)
-                return None if is_identity(wanted) else wanted
+                wanted = WantedOrder(window_order(op), is_pointwise(op))
+                made = self.natural.get(inputs[0])
+                order = made.order if made is not None and wanted.takes(made.order) else wanted.order
+                return None if is_identity(order) else order
         found = next((self.natural[value].order for value in inputs if value in self.natural), None)
         if found is not None:
             return found
         return next(
-            (self.wanted[value] for value in inputs if isinstance(value, BlockArgument) and value in self.wanted), None
+            (self.wanted[value].order for value in inputs if isinstance(value, BlockArgument) and value in self.wanted),
+            None,
         )
 
     def _image_order(self, ops: Sequence[Operation], value: SSAValue) -> DimensionOrder | None:
@@ -154,6 +177,8 @@ class _Pass:
         """The new order of every input; None for weights, biases and inputs of rank below 2."""
         # Weights keep their layout here, because each exporter transposes them to that of its operator.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp | DotGeneralOp)}
+        if self._multiplies(ops, arguments, inputs):
+            return [self._own_order(value) for value in inputs]
         found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
             rank = len(shape_of(value))
@@ -166,11 +191,40 @@ class _Pass:
                 found.append(known or _broadcast_order(argument, ops, order))
         return found
 
+    def _own_order(self, value: SSAValue) -> DimensionOrder | None:
+        """The order in which a product takes an activation: that of the value itself; None keeps the model's.
+
+        A transpose of the last two dimensions is left to the product if nothing else reads it.
+        """
+        if value in self.natural:
+            return self.natural[value].order
+        op, kind = value.owner, _made_as(value)
+        moved = permutation(op) if isinstance(op, Operation) else None
+        if moved is None or not value.has_one_use() or moved[-2:] != (len(moved) - 1, len(moved) - 2):
+            return None
+        if moved[:-2] != tuple(range(len(moved) - 2)) or (
+            isinstance(op, QuantizeRegionOp) and op.input_specs.data[0] != kind
+        ):
+            return None
+        assert isinstance(op, Operation)
+        self.undone.setdefault((value, moved), op.operands[0])
+        return moved
+
+    def _multiplies(self, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]) -> bool:
+        """Whether these ops multiply two activations."""
+        sides = {op.rhs for op in ops if isinstance(op, DotGeneralOp)}
+        ports = zip(arguments, inputs, strict=True)
+        return any(argument in sides and constant_array(value, self.weights) is None for argument, value in ports)
+
     def region(self, region: QuantizeRegionOp) -> None:
         """Rewrite a region to channels-last if there is an order for it and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
         resizes = region.logical_kernel.data in RESIZES
         order = self._image_order(ops, region.inputs[0]) if resizes else self.order(ops, region.inputs)
+        if order is None and permutation(region) is not None and region.outputs[0] in self.wanted:
+            order = _kept(region.inputs[0])
+        if order is None and self._multiplies(ops, arguments, region.inputs):
+            order = _kept(region.inputs[0])
         if order is None or len(region.outputs) != 1:
             return
         roles = self.orders(order, ops, arguments, region.inputs)
@@ -207,7 +261,7 @@ class _Pass:
 
     def transposition(self, op: Operation) -> None:
         """Record that the operand of a transpose in the model is its result in another order."""
-        order = _order_of(op)
+        order = permutation(op)
         if order is not None and op.operands[0] not in self.natural:
             # A reader that wants this order reads the operand, instead of a second transpose that undoes the first.
             self.undone[op.results[0], inverse(order)] = op.operands[0]
@@ -253,7 +307,7 @@ class _Pass:
         if result is None:
             return None
         if isinstance(like, QuantizeRegionOp) and like.logical_kernel.data in RESIZES and roles[0] is not None:
-            result = in_order_of(result, roles[0], builder)
+            result = inpermutation(result, roles[0], builder)
         block.add_op(ReturnOp([result.value]))
         # In reverse, so that the producers of a dead op are visited after it and found dead as well.
         for op in list(block.ops)[-2::-1]:
@@ -262,12 +316,15 @@ class _Pass:
 
     def op(self, op: Operation) -> None:
         """Rewrite an op outside of regions to channels-last if it reads a reordered value and has a rule."""
-        if not any(value in self.natural for value in op.operands):
-            return
         if len(op.results) != 1:
             return
+        wanted, values = self.wanted.get(op.results[0]), self.natural
+        if not any(value in values for value in op.operands):
+            if wanted is None or not isinstance(op, TransposeOp):
+                return
+            values = {op.operand: Permuted(op.operand, _kept(op.operand))}
         builder = Builder(InsertPoint.before(op))
-        found = permuted(op, Rewriting(builder, self.weights, self.natural, wanted=self.wanted.get(op.results[0])))
+        found = permuted(op, Rewriting(builder, self.weights, values, wanted=wanted))
         if found is not None:
             self.results(op, found.value, found.order, None)
 
@@ -276,6 +333,11 @@ class _Pass:
         for index, value in enumerate(op.operands):
             if value in self.natural:
                 op.operands[index] = self.original(value, op)
+
+
+def _kept(value: SSAValue) -> DimensionOrder:
+    """The model's order of a value."""
+    return tuple(range(len(shape_of(value))))
 
 
 def _made_as(value: SSAValue) -> Attribute | None:
@@ -307,74 +369,12 @@ def _broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: Dimens
     return None
 
 
-def in_order_of(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
+def inpermutation(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
     """A value in another order, by a transpose in the body of a kernel that the runtime computes as one operator."""
     if value.order == order:
         return value
     moved = TransposeOp(value.value, [value.order.index(dimension) for dimension in order])
     return Permuted(builder.insert(moved).result, order)
-
-
-def _order_of(op: Operation) -> DimensionOrder | None:
-    """The permutation of an op that only transposes; None for any other op."""
-    if isinstance(op, TransposeOp):
-        return array_values(op.permutation)
-    if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == "transpose":
-        inner = op.body.block.first_op
-        return array_values(inner.permutation) if isinstance(inner, TransposeOp) else None
-    return None
-
-
-def _with_orders(
-    attributes: ArrayAttr[DictionaryAttr] | None, orders: Sequence[DimensionOrder | None]
-) -> ArrayAttr[DictionaryAttr]:
-    known = [DictionaryAttr({})] * len(orders) if attributes is None else attributes.data
-    return ArrayAttr(
-        [
-            entry if order is None else DictionaryAttr({**entry.data, ORDER: i64_array(order)})
-            for entry, order in zip(known, orders, strict=True)
-        ]
-    )
-
-
-def _reorder_arguments(program: Program, run: _Pass) -> None:
-    """Reorder arguments that only transposes of this pass read, all with the same permutation."""
-    function, block = program.main, program.entry
-    orders: list[DimensionOrder | None] = []
-    for argument in block.args:
-        users = [use.operation for use in argument.uses]
-        # An input that the model itself transposes keeps its order: batch and time of an LSTM, for example.
-        found = {_order_of(user) if user in run.made else None for user in users}
-        # If readers want different orders, the input keeps the model's order and the transposes stay.
-        order = found.pop() if len(found) == 1 else None
-        orders.append(order)
-        if order is not None:
-            made = Rewriter.replace_value_with_new_type(argument, permuted_type(argument, order))
-            for user in users:
-                user.results[0].replace_all_uses_with(made)
-                Rewriter.erase_op(user)
-    function.properties["arg_attrs"] = _with_orders(function.arg_attrs, orders)
-    _retype(program)
-
-
-def _reorder_results(program: Program, run: _Pass) -> None:
-    """Return values of rank 3 and more in the order in which they are computed."""
-    function, terminator = program.main, program.entry.last_op
-    assert isinstance(terminator, FunctionReturnOp)
-    found = [run.natural.get(value) for value in terminator.operands]
-    for index, value in enumerate(found):
-        if value is not None:
-            terminator.operands[index] = value.value
-    orders = [None if value is None else value.order for value in found]
-    function.properties["res_attrs"] = _with_orders(function.res_attrs, orders)
-
-
-def _retype(program: Program) -> None:
-    terminator = program.entry.last_op
-    assert isinstance(terminator, FunctionReturnOp)
-    program.main.function_type = FunctionType.from_lists(
-        [argument.type for argument in program.entry.args], [value.type for value in terminator.operands]
-    )
 
 
 def channels_last(program: Program, *, ports: bool = False) -> Program:
@@ -391,7 +391,7 @@ def channels_last(program: Program, *, ports: bool = False) -> Program:
         elif not isinstance(op, ConstantOp | FunctionReturnOp):
             run.op(op)
     if ports:
-        _reorder_results(program, run)
+        reorder_results(program, run.natural)
     for op in list(program.entry.ops)[::-1]:
         if op.results and not any(result.first_use for result in op.results):
             Rewriter.erase_op(op)
@@ -399,22 +399,6 @@ def channels_last(program: Program, *, ports: bool = False) -> Program:
             run.settle(op)
     remove_dead_ops(program.entry)
     if ports:
-        _reorder_arguments(program, run)
+        reorder_arguments(program, run.made)
+    reshape_unit_moves(program)
     return program
-
-
-def port_orders(program: Program) -> Mapping[str, Mapping[str, list[int]]]:
-    """The order of every input and output that the pass moved, by name."""
-    function = program.main
-    return {
-        kind: {
-            port.name: list(array_values(cast("DenseArrayBase[Any]", entry.data[ORDER])))
-            for port, entry in zip(ports, listed.data, strict=True)
-            if ORDER in entry.data
-        }
-        for kind, ports, listed in (
-            ("inputs", program.inputs, function.arg_attrs),
-            ("outputs", program.outputs, function.res_attrs),
-        )
-        if isinstance(listed, ArrayAttr)
-    }

@@ -7,16 +7,14 @@ that computes the same result in a new order. It returns None if there is no suc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from xdsl.builder import Builder
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from zeropoint.export.permuted import Permuted, Rewriting, is_identity, is_pointwise, permuted_type, reordered
+from zeropoint.export.permuted_products import gather, product
 from zeropoint.export.reshaped_orders import DimensionOrder, last_order, reshaped_order
-from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.stablehlo import (
     BinaryOp,
     BroadcastInDimOp,
@@ -25,8 +23,8 @@ from zeropoint.ir.stablehlo import (
     ConcatenateOp,
     ConvertOp,
     ConvolutionOp,
-    DotDimensions,
     DotGeneralOp,
+    GatherOp,
     PadOp,
     ReduceOp,
     ReduceWindowOp,
@@ -38,106 +36,8 @@ from zeropoint.ir.stablehlo import (
     UnaryOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attribute, padding_values
-from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr, DotDimensionNumbersAttr
-from zeropoint.ir.tensors import element_of, shape_of
-from zeropoint.ir.weights import Weights
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Permuted:
-    """A value in a new order: its dimension i is dimension `order[i]` of the original value."""
-
-    value: SSAValue
-    order: DimensionOrder
-
-
-def inverse(order: DimensionOrder) -> DimensionOrder:
-    """The inverse permutation."""
-    return tuple(order.index(i) for i in range(len(order)))
-
-
-def is_identity(order: DimensionOrder) -> bool:
-    """Whether the order is the identity."""
-    return order == tuple(range(len(order)))
-
-
-def reordered(values: Sequence[T], order: DimensionOrder) -> list[T]:
-    """A list with one entry per dimension, in the new order."""
-    return [values[dimension] for dimension in order]
-
-
-def permuted_type(value: SSAValue | Attribute, order: DimensionOrder) -> TensorType[Attribute]:
-    """The type of a value in a new order."""
-    return TensorType(element_of(value), reordered(shape_of(value), order))
-
-
-@dataclass(frozen=True)
-class Rewriting:
-    """The context of a rule: where to insert ops, the constants, and the values already in a new order."""
-
-    builder: Builder
-    weights: Weights
-    values: Mapping[SSAValue, Permuted]
-    mapping: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Replacements of values that keep their order."""
-    wanted: DimensionOrder | None = None
-    """The order that readers of the result want."""
-
-    def same(self, value: SSAValue) -> SSAValue:
-        """The replacement of a value that keeps its order."""
-        return self.mapping.get(value, value)
-
-    def order_of(self, value: SSAValue) -> DimensionOrder | None:
-        """The new order of a value; None if it keeps its order."""
-        found = self.values.get(value)
-        return None if found is None else found.order
-
-    def in_order(self, value: SSAValue, order: DimensionOrder) -> SSAValue | None:
-        """The value in a given order; None without a transpose. Constants and broadcasts are rebuilt in that order."""
-        found = self.values.get(value)
-        if found is not None and found.order == order:
-            return found.value
-        if len(shape_of(value)) != len(order):
-            return None
-        array = constant_array(value, self.weights)
-        if array is not None:
-            # The elements are transposed here, so that the file needs no transpose op.
-            return self.builder.insert(constant_op(array.transpose(order), self.weights)).output
-        op = value.owner
-        if isinstance(op, BroadcastInDimOp) and op.operand not in self.values:
-            dimensions = [order.index(dimension) for dimension in array_values(op.broadcast_dimensions)]
-            operand = self._ascending(op.operand, dimensions)
-            if operand is not None:
-                made = BroadcastInDimOp(operand, permuted_type(value, order), sorted(dimensions))
-                return self.builder.insert(made).result
-        return None
-
-    def _ascending(self, operand: SSAValue, dimensions: Sequence[int]) -> SSAValue | None:
-        """The operand of a broadcast with its dimensions in the order of the result, because operators that repeat
-        values do not transpose them. None in a region, which is one operator."""
-        moved = sorted(range(len(dimensions)), key=dimensions.__getitem__)
-        if is_identity(tuple(moved)):
-            return self.same(operand)
-        if self.mapping:  # the arguments of a region
-            return None
-        array = constant_array(operand, self.weights)
-        if array is not None:
-            return self.builder.insert(constant_op(array.transpose(moved), self.weights)).output
-        return self.builder.insert(TransposeOp(operand, moved)).result
-
-    def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute, **properties: object) -> SSAValue:
-        """A copy of the op with new operands, another result type, and some properties replaced."""
-        made = type(op).create(
-            operands=operands,
-            result_types=[result],
-            properties={**op.properties, **properties},  # pyright: ignore[reportArgumentType] (attributes, by name)
-            attributes=dict(op.attributes),
-            regions=[region.clone() for region in op.regions],
-        )
-        made.location = op.location
-        return self.builder.insert(made).results[0]
+from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr
+from zeropoint.ir.tensors import shape_of
 
 
 def _leading(op: Operation, run: Rewriting) -> DimensionOrder | None:
@@ -208,35 +108,24 @@ def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
     if source is None or op.rhs in run.values:
         return None
     order, old = source.order, op.dimension_numbers.data
+    given, made = (
+        [order.index(dimension) for dimension in dimensions]
+        for dimensions in (old.input_spatial_dimensions, old.output_spatial_dimensions)
+    )
+    if is_pointwise(op):  # the dimensions of an image are alike
+        given, made = sorted(given), sorted(made)
     layout = replace(
         old,
         input_batch_dimension=order.index(old.input_batch_dimension),
         input_feature_dimension=order.index(old.input_feature_dimension),
-        input_spatial_dimensions=tuple(order.index(d) for d in old.input_spatial_dimensions),
+        input_spatial_dimensions=tuple(given),
         output_batch_dimension=order.index(old.output_batch_dimension),
         output_feature_dimension=order.index(old.output_feature_dimension),
-        output_spatial_dimensions=tuple(order.index(d) for d in old.output_spatial_dimensions),
+        output_spatial_dimensions=tuple(made),
     )
     result = permuted_type(op.result, order)
     value = run.again(op, [source.value, run.same(op.rhs)], result, dimension_numbers=ConvDimensionNumbersAttr(layout))
     return Permuted(value, order)
-
-
-def _dot(op: DotGeneralOp, run: Rewriting) -> Permuted | None:
-    """A product of constant weights, which take the order of the other operand's contracting dimensions."""
-    source, numbers = run.values.get(op.lhs), op.dot_dimension_numbers.data
-    if source is None or op.rhs in run.values or numbers.lhs_batching_dimensions:
-        return None
-    over = dict(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
-    summed = [dimension for dimension in source.order if dimension in over]
-    kept = [dimension for dimension in source.order if dimension not in over]
-    order = (*(sorted(kept).index(dimension) for dimension in kept), *range(len(kept), len(shape_of(op.result))))
-    made = DotDimensions(
-        lhs_contracting_dimensions=tuple(source.order.index(dimension) for dimension in summed),
-        rhs_contracting_dimensions=tuple(over[dimension] for dimension in summed),
-    )
-    operands, result = [source.value, run.same(op.rhs)], permuted_type(op.result, order)
-    return Permuted(run.again(op, operands, result, dot_dimension_numbers=DotDimensionNumbersAttr(made)), order)
 
 
 def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
@@ -288,7 +177,10 @@ def _transpose(op: TransposeOp, run: Rewriting) -> Permuted | None:
     source = run.values[op.operand]
     wanted = array_values(op.permutation)
     kept = tuple(range(len(wanted)))
-    order = kept if run.wanted is None or len(run.wanted) != len(wanted) else run.wanted
+    order = kept if run.wanted is None or len(run.wanted.order) != len(wanted) else run.wanted.order
+    unmoved = tuple(wanted.index(dimension) for dimension in source.order)
+    if run.wanted is not None and run.wanted.takes(unmoved):
+        return Permuted(source.value, unmoved)
     moved = [source.order.index(wanted[dimension]) for dimension in order]
     if is_identity(tuple(moved)):
         return Permuted(source.value, order)
@@ -305,7 +197,8 @@ RULES: Mapping[type[Operation], PermuteRule] = {
     ConcatenateOp: _concatenate,
     ConvertOp: _elementwise,
     ConvolutionOp: _convolution,
-    DotGeneralOp: _dot,
+    DotGeneralOp: product,
+    GatherOp: gather,
     PadOp: _by_dimension("edge_padding_low", "edge_padding_high", "interior_padding"),
     ReduceOp: _reduce,
     ReduceWindowOp: _reduce_window,

@@ -8,15 +8,36 @@ group.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 DimensionOrder = tuple[int, ...]
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 
+@dataclass(frozen=True)
+class WantedOrder:
+    """The order in which a reader wants a value. If it `is_loose`, only the first and the last dimension matter: a
+    convolution of single pixels does not care which dimension of an image is which."""
+
+    order: DimensionOrder
+    is_loose: bool = False
+
+    def takes(self, order: DimensionOrder) -> bool:
+        """Whether the reader takes a value in this order."""
+        ends = len(order) == len(self.order) and (order[0], order[-1]) == (self.order[0], self.order[-1])
+        return order == self.order or (self.is_loose and ends)
+
+
 def last_order(rank: int) -> DimensionOrder:
     """The channels-last order: batch, the spatial dimensions, the channels. (0, 2, 3, 1) for rank 4."""
     return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
+
+
+def moves_units(shape: Sequence[int], order: DimensionOrder) -> bool:
+    """Whether an order moves only dimensions of size 1, so that the elements stay where they are."""
+    kept = [dimension for dimension in order if shape[dimension] != 1]
+    return kept == sorted(kept)
 
 
 def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
@@ -55,5 +76,6 @@ def reshaped_order(old: Sequence[int], new: Sequence[int], order: DimensionOrder
         return wanted
     for dimension in reversed(range(len(new))):
         if new[dimension] == 1:
-            found.insert(found.index(dimension + 1) if dimension + 1 < len(new) else len(found), dimension)
+            behind = found.index(dimension + 1) if dimension + 1 < len(new) else len(found)
+            found.insert(behind if dimension else 0, dimension)
     return tuple(found)

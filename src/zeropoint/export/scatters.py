@@ -1,7 +1,8 @@
 """Scatters with constant indices: whole slices at index vectors of the first dimensions, as in `ScatterND`.
 
 A scatter that replaces slices is a gather of rows: of the operand's, followed by those of the updates. So it rounds
-nothing and works in every runtime.
+nothing and works in every runtime. One that adds them is a sum for every update that the same row gets: each round adds
+a gather of rows, of the updates' and one that changes nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,21 @@ class ScatteredRows:
     width: int
     source: Array
     updated: Array
+
+    @property
+    def rounds(self) -> list[Array]:
+        """For every row, the position of its first, second, ... update; the number of updates where it gets none."""
+        place = np.zeros(len(self.updated), np.int64)
+        for row in np.unique(self.updated):
+            same = self.updated == row
+            place[same] = np.arange(same.sum())
+        found: list[Array] = []
+        for number in range(int(place.max(initial=-1)) + 1):
+            taken = np.full(self.count, len(self.updated), np.int32)
+            chosen = np.flatnonzero(place == number)
+            taken[self.updated[chosen]] = chosen
+            found.append(taken)
+        return found
 
 
 def combination(op: ScatterOp) -> type[Operation] | None:

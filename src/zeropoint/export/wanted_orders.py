@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from zeropoint.export.permute import RULES, DimensionOrder, is_identity
-from zeropoint.export.reshaped_orders import last_order, reshaped_order
+from zeropoint.export.permute import RULES
+from zeropoint.export.permuted import is_identity, is_pointwise
+from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order, reshaped_order
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import (
     BinaryOp,
     ConstantOp,
     ConvolutionOp,
     DotGeneralOp,
+    GatherOp,
     ReduceWindowOp,
     ReshapeOp,
     TransposeOp,
@@ -24,7 +27,8 @@ from zeropoint.ir.tensors import shape_of
 
 SPATIAL = (ConvolutionOp, ReduceWindowOp)
 """Ops that require channels last."""
-KEEPING = frozenset(RULES) - {DotGeneralOp, TransposeOp}
+IMAGE_RANK = 4
+KEEPING = frozenset(RULES) - {DotGeneralOp, GatherOp, TransposeOp}
 """Ops whose result gets the order of their operand."""
 
 
@@ -39,39 +43,64 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
     return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
 
 
-def wanted_orders(block: Block) -> Mapping[SSAValue, DimensionOrder]:
+def wanted_orders(block: Block) -> Mapping[SSAValue, WantedOrder]:
     """The order in which a convolution or window reads a value, directly or through ops that keep an order.
 
-    Values that no such op reads, or that it reads in the model's order, are left out. If readers differ, the first one
-    in program order decides.
+    Values that no such op reads, or that it reads in the model's order, are left out, and inputs that the model itself
+    transposes. If readers differ, the first one in program order decides.
     """
-    found: dict[SSAValue, DimensionOrder] = {}
+    found: dict[SSAValue, WantedOrder] = {}
     for op in reversed(block.ops):
         for index, operand in enumerate(op.operands):
             wanted = _wanted_by(op, index, found)
-            if wanted is not None and not is_identity(wanted):
-                found[operand] = wanted
+            if wanted is not None and not is_identity(wanted.order):
+                is_loose = wanted.is_loose and operand.has_one_use()
+                found[operand] = replace(wanted, is_loose=is_loose)
     return found
 
 
-def _wanted_by(reader: Operation, index: int, known: Mapping[SSAValue, DimensionOrder]) -> DimensionOrder | None:
+def permutation(op: Operation) -> DimensionOrder | None:
+    """The permutation of an op that only transposes; None for any other op."""
+    if isinstance(op, TransposeOp):
+        return array_values(op.permutation)
+    if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == "transpose":
+        inner = op.body.block.first_op
+        return array_values(inner.permutation) if isinstance(inner, TransposeOp) else None
+    return None
+
+
+def _wanted_by(reader: Operation, index: int, known: Mapping[SSAValue, WantedOrder]) -> WantedOrder | None:
     """The order in which a reader wants its operand `index`. `known` has the orders wanted of later values."""
     operand = reader.operands[index]
     if isinstance(reader, QuantizeRegionOp):
         ops, inner = list(reader.body.block.ops)[:-1], reader.body.block.args[index]
     else:
         ops, inner = [reader], operand
+    wanted = known.get(reader.results[0]) if len(reader.results) == 1 else None
     for op in ops:
         if isinstance(op, SPATIAL):
-            return window_order(op) if op.operands[0] is inner else None
-    wanted = known.get(reader.results[0]) if len(reader.results) == 1 else None
-    if wanted is None or not all(isinstance(op, ConstantOp | UnaryOp | BinaryOp) or type(op) in KEEPING for op in ops):
+            is_loose = is_pointwise(op) and (wanted is None or wanted.is_loose)
+            return WantedOrder(window_order(op), is_loose) if op.operands[0] is inner else None
+    if wanted is None:
+        return None
+    moved = permutation(reader)
+    if moved is not None:
+        # The order in which nothing has to move.
+        order = tuple(moved[dimension] for dimension in wanted.order)
+        return None if isinstance(operand, BlockArgument) else WantedOrder(order)
+    if not all(isinstance(op, ConstantOp | UnaryOp | BinaryOp) or type(op) in KEEPING for op in ops):
         return None
     given, made = shape_of(operand), shape_of(reader.results[0])
     keeps_dimensions = not any(isinstance(op, ReshapeOp) for op in ops)
     if len(given) == len(made) and (keeps_dimensions or _is_reduced(given, made)):
-        return wanted
-    return reshaped_order(made, given, wanted)
+        # The operands of a sum or concatenation have to have one order.
+        return replace(wanted, is_loose=wanted.is_loose and len(reader.operands) == 1)
+    found = reshaped_order(made, given, wanted.order)
+    if found is None and len(given) == IMAGE_RANK and not isinstance(operand, BlockArgument):
+        # An image that is read by a shuffle of its channels, for example. What made it is channels last, too.
+        last = last_order(IMAGE_RANK)
+        found = None if reshaped_order(given, made, last) is None else last
+    return None if found is None else WantedOrder(found)
 
 
 def _is_reduced(given: Sequence[int], made: Sequence[int]) -> bool:

@@ -18,6 +18,21 @@ SAME, VALID = 0, 1
 
 
 @dataclass(frozen=True)
+class WindowRun:
+    """`count` windows of one length along a dimension, the first from `begin`, each a `stride` after the last one."""
+
+    begin: int
+    length: int
+    count: int
+    stride: int
+
+    @property
+    def end(self) -> int:
+        """The end of the last window."""
+        return self.begin + (self.count - 1) * self.stride + self.length
+
+
+@dataclass(frozen=True)
 class ExportedWindow:
     """Windows over the two spatial dimensions of an image."""
 
@@ -49,6 +64,20 @@ class ExportedWindow:
             for size, extent, stride in zip(self.padded, self.kernel, self.strides, strict=True)
         )
         return first, second
+
+    def runs(self, axis: int) -> list[WindowRun]:
+        """The windows along a dimension without their padding, in runs of one size. No dilation."""
+        size, kernel, stride, low = self.size[axis], self.kernel[axis], self.strides[axis], self.padding[axis][0]
+        found: list[WindowRun] = []
+        for position in range(self.positions[axis]):
+            first = position * stride - low
+            begin, end = max(first, 0), min(first + kernel, size)
+            last = found[-1] if found else None
+            if last is not None and (begin, end - begin) == (last.begin + last.count * stride, last.length):
+                found[-1] = replace(last, count=last.count + 1)
+            else:
+                found.append(WindowRun(begin, end - begin, 1, stride))
+        return found
 
     @property
     def at_every_position(self) -> ExportedWindow:
@@ -85,6 +114,16 @@ class ExportedWindow:
         return [(0, 0), *self.padding, (0, 0)]
 
 
+def is_image_window(op: ReduceWindowOp) -> bool:
+    """Whether a window covers one or two dimensions of [batch, ..., channels] and is not dilated."""
+    sizes = array_values(op.window_dimensions)
+    return len(sizes) in (3, 4) and sizes[0] == 1 == sizes[-1] and not _is_dilated(op)
+
+
+def _is_dilated(op: ReduceWindowOp) -> bool:
+    return any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
+
+
 def pool_window(kernel: ExportKernel) -> ExportedWindow:
     """The window of a pool over one or two dimensions of [batch, ..., channels]. One becomes an image of height 1.
 
@@ -93,11 +132,11 @@ def pool_window(kernel: ExportKernel) -> ExportedWindow:
     op = kernel.first(ReduceWindowOp)
     shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
     rank = len(shape)
-    dilated = any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
-    if rank not in (3, 4) or sizes[0] != 1 or sizes[-1] != 1 or dilated:
+    if not is_image_window(op):
+        dilated = " that is dilated" if _is_dilated(op) else ""
         raise ExportError(
-            f"found a window {list(sizes)}{' that is dilated' if dilated else ''}, expected one over one or two "
-            "spatial dimensions before the channels",
+            f"found a window {list(sizes)}{dilated}, expected one over one or two spatial dimensions before the "
+            "channels",
             kernel.region,
         )
     strides = array_values(op.window_strides, (1,) * rank)

@@ -16,7 +16,7 @@ from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.tensors import element_dtype, element_of, with_element
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated
 
@@ -74,6 +74,12 @@ class FloatArithmetic:
         wide = UniformQuantizedType.per_layer(WORD, kind.scale)
         quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
         return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
+
+    def clamped(self, value: SSAValue, low: float | np.float32, high: float | np.float32) -> SSAValue:
+        """value clamped to [low, high]."""
+        dtype = element_dtype(element_of(value))
+        bounds = [self.kernel.constant(np.array(bound, dtype)) for bound in (low, high)]
+        return self.made(hlo.ClampOp(bounds[0], value, bounds[1]))
 
     def rounded(self, value: SSAValue, zero_point: int = 0) -> SSAValue:
         """The kernel's result from a float that includes `zero_point`.

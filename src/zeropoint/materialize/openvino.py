@@ -29,7 +29,7 @@ from zeropoint.ir.contractions import ContractionOp, output_channel_axis
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
+from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
 from zeropoint.materialize import elementwise, movement, onnxruntime
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
@@ -83,7 +83,7 @@ def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: C
     axis = None if accumulator.is_per_layer else output_channel_axis(op)
     factors = _along(run, terms, accumulator.scales / wanted.scale, axis)
     value = run.plus(run.made(hlo.MultiplyOp(terms, factors)), wanted.zero_point)
-    return run.rounded(_clamped(run, value, wanted.storage.minimum, wanted.storage.maximum), wanted.zero_point)
+    return run.rounded(run.clamped(value, wanted.storage.minimum, wanted.storage.maximum), wanted.zero_point)
 
 
 def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
@@ -178,14 +178,8 @@ def _requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) ->
         value = _fused(run, of, by.scale, by.shift)
     else:
         value = run.made(hlo.MultiplyOp(of.value, _along(run, of.value, by.scale, of.axis)))
-    value = _clamped(run, value, wanted.storage.minimum, wanted.storage.maximum)
+    value = run.clamped(value, wanted.storage.minimum, wanted.storage.maximum)
     return run.rounded(value, wanted.zero_point)
-
-
-def _clamped(run: FloatArithmetic, value: SSAValue, low: float | np.float32, high: float | np.float32) -> SSAValue:
-    dtype = element_dtype(element_of(value))
-    bounds = [run.kernel.constant(np.array(bound, dtype)) for bound in (low, high)]
-    return run.made(hlo.ClampOp(bounds[0], value, bounds[1]))
 
 
 def add(kernel: MaterializedKernel) -> SSAValue:
@@ -203,7 +197,7 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     before = kernel.unrounded[values[term]]
     if _is_fused(kernel, op, term):
         by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs), before.unit)
-        real = _clamped(run, _fused(run, before, by.factor, by.offset), by.low, by.high)
+        real = run.clamped(_fused(run, before, by.factor, by.offset), by.low, by.high)
     else:
         steps, start = term_steps(_of_dtype(mine), _of_dtype(theirs))
         number = run.plus(run.centred(values[term], mine), mine.zero_point - dtype_range(mine.storage.dtype)[0])
@@ -225,7 +219,7 @@ def hard_swish(kernel: MaterializedKernel) -> SSAValue:
         real = run.times(run.to(run.centred(given, kind), f32), np.float32(kind.scale))
     else:
         return elementwise.encased(kernel, REASON)
-    factor = _clamped(run, run.plus(run.times(real, SLOPE), OFFSET), 0, 1)
+    factor = run.clamped(run.plus(run.times(real, SLOPE), OFFSET), 0, 1)
     product = UnroundedFloats(run.made(hlo.MultiplyOp(real, factor)))
     return _requantized(run, product, RangeFactors.of(_of_dtype(kernel.output_type)))
 
@@ -288,7 +282,7 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     run, (k, shift) = FloatArithmetic(kernel, REASON), rescaling(given.affine, _of_dtype(wanted))
     steps = run.plus(run.times(run.to(run.centred(value, given), f32), k), shift)
     first, last = dtype_range(wanted.storage.dtype)
-    return run.rounded(_clamped(run, steps, 0, last - first), wanted.zero_point - first)
+    return run.rounded(run.clamped(steps, 0, last - first), wanted.zero_point - first)
 
 
 def _convolved_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:

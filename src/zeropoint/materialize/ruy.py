@@ -1,4 +1,6 @@
-"""Convolutions with 4-bit weights. XNNPACK does not execute them; LiteRT's own kernel multiplies with its library ruy.
+"""Convolutions with 4-bit weights, and fully connected layers with 2-bit ones: XNNPACK does not execute them.
+
+LiteRT's own kernels multiply with its library ruy.
 
 Sums are multiplied by LiteRT's 31-bit multiplier, then divided by its power of two. Both are rounded, a middle of two
 integers up. LiteRT's reference kernels round it away from zero, and compute grouped convolutions in any case.
@@ -14,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.contraction import contraction
 from zeropoint.materialize.kernel import MaterializedKernel
@@ -26,6 +28,8 @@ from zeropoint.numerics.rounding import INT32_MAX, INT32_MIN
 
 NIBBLE = 7
 """The greatest 4-bit weight."""
+CRUMB = 1
+"""The greatest 2-bit weight."""
 BITS = 31
 """The fractional bits of LiteRT's multiplier."""
 
@@ -42,8 +46,18 @@ def is_grouped(region: QuantizeRegionOp) -> bool:
 
 def convolution(kernel: MaterializedKernel) -> SSAValue:
     """A convolution: XNNPACK's, or LiteRT's own if the weights have 4 bits."""
-    op = next((op for op in kernel.body if isinstance(op, ConvolutionOp)), None)
-    narrow = op is not None and kernel.type_of(op.rhs).storage.maximum <= NIBBLE
+    return _by_weights(kernel, NIBBLE)
+
+
+def fully_connected(kernel: MaterializedKernel) -> SSAValue:
+    """A fully connected layer: XNNPACK's, or LiteRT's own if the weights have 2 bits."""
+    return _by_weights(kernel, CRUMB)
+
+
+def _by_weights(kernel: MaterializedKernel, most: int) -> SSAValue:
+    """A contraction with LiteRT's arithmetic if no weight is greater than `most`."""
+    op = next((op for op in kernel.body if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
+    narrow = op is not None and kernel.type_of(op.rhs).storage.maximum <= most
     return contraction(kernel, _narrowed) if narrow else contraction(kernel)
 
 

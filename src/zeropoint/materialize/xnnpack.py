@@ -1,7 +1,8 @@
 """XNNPACK's kernels on storage integers, as LiteRT's delegate uses them, and the list of delegated kernels.
 
-Mean and sum multiply by one f32 factor and round half to even. Rescale and leaky relu multiply by a factor with 8
-fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8, then add the zero point.
+Mean and sum are an f32 product and an f32 sum with the zero points, rounded half to even. Rescale and leaky relu
+multiply by a factor with 8 fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8. They add the zero
+point afterwards.
 
 Sources: XNNPACK's qs8-rsum, qs8-vcvt and qs8-vlrelu.
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import RESCALE, ROW_PROFILE, carry
@@ -22,6 +23,7 @@ from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.materialize import elementwise, litert, litert_float_softmax, litert_resize, ruy
+from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.reduction import summed
 from zeropoint.materialize.storage import (
@@ -33,6 +35,7 @@ from zeropoint.materialize.storage import (
     reduced,
     requantized,
     stored_input,
+    widened,
 )
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX
@@ -49,6 +52,7 @@ DELEGATED = frozenset(
 
 XNNPACK also executes a `batch_matmul` whose right operand has zero point 0.
 """
+REASON = "XNNPACK computes means in f32"
 UNDELEGATED_PROFILE = "fixed32-double"
 """The profile of LiteRT's own kernels for rows without a profile."""
 WIDE = 16
@@ -80,7 +84,10 @@ def undelegated_profile(region: QuantizeRegionOp) -> StringAttr:
 
 
 def mean(kernel: MaterializedKernel) -> SSAValue:
-    """The sum of centred integers times fl32(fl32(s_in / s_out) / count). For `sum`, the count is 1."""
+    """The sum of stored integers times m = fl32(fl32(s_in / s_out) / count), plus fl32(z_out - fl32(count * z_in * m)).
+
+    All steps are f32, and the last one rounds half to even. For `sum`, the count of the divisor is 1.
+    """
     op = next((op for op in kernel.body if isinstance(op, ReduceOp)), None)
     if op is None or not is_plain(kernel):
         return summed(kernel)
@@ -95,11 +102,12 @@ def mean(kernel: MaterializedKernel) -> SSAValue:
     ):
         return summed(kernel)
     ratio = np.float32(given.scale) / np.float32(wanted.scale)
-    real = ratio / np.float32(1 if division is None else terms)
-    kernel.values[kernel.arguments[0]] = centred(kernel)
-    return expressed(
-        kernel, requantized(kernel, reduced(kernel), Multiplier(RequantizeBehaviour.FLOAT32_RNE, np.asarray(real)))
-    )
+    factor = ratio / np.float32(1 if division is None else terms)
+    point = np.float32(wanted.zero_point) - np.float32(terms * given.zero_point) * factor
+    run = FloatArithmetic(kernel, REASON)
+    kernel.values[kernel.arguments[0]] = widened(kernel)
+    value = run.plus(run.times(run.to(reduced(kernel), f32), factor), point)
+    return run.rounded(run.clamped(value, wanted.storage.minimum, wanted.storage.maximum), wanted.zero_point)
 
 
 def rescale(kernel: MaterializedKernel) -> SSAValue:
@@ -131,6 +139,7 @@ def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **litert_float_softmax.KERNELS,
     "convolution": ruy.convolution,
+    "fully_connected": ruy.fully_connected,
     "leaky_relu": leaky_relu,
     "linear_resize": litert_resize.xnnpack,
     "mean": mean,

@@ -160,3 +160,62 @@ def test_a_convolution_with_4_bit_weights_is_litert_s_own_in_both_modes(
     window = {"padding": 1, "strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1}
     file.then("CONV_2D", (1, 40, 40, 4), kind(0.0213, 7), ("Conv2DOptions", window), [packed, bias], 7)
     check(file, integers((1, 40, 40, 8)), tmp_path, profile=profile)
+
+
+@pytest.mark.parametrize(("operator", "ratio"), [("MEAN", 1.0), ("MEAN", 2.0), ("MEAN", 0.731), ("SUM", 0.0625)])
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("points", [(-7, -7), (3, -120), (60, 67)])
+def test_means_in_the_middle_of_two_integers_are_those_of_xnnpack(
+    operator: str, ratio: float, axis: int, points: tuple[int, int], tmp_path: Path
+) -> None:
+    """XNNPACK adds the zero points before it rounds half to even."""
+    made = [12, 8, 16]
+    file = File(made, kind(0.97491997, points[0]))
+    del made[axis]
+    axes = file.build.part("axes", np.array([axis], np.int32))
+    file.then(operator, made, kind(0.97491997 / ratio, points[1]), ("ReducerOptions", {"keepDims": False}), [axes], 2)
+    check(file, integers((12, 8, 16)), tmp_path, profile="xnnpack")
+
+
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_a_fully_connected_layer_with_2_bit_weights_is_that_of_litert(profile: str | None, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    given, scales = kind(0.031, 3), np.float32([0.1, 0.13, 0.171, 0.9, 0.33])
+    file = File((1500, 10), given)
+    weights = random.integers(-2, 2, (5, 10)).astype(np.int8)
+    fields = np.resize(weights & 3, (13, 4))
+    zeros = np.zeros(5, np.int64)
+    narrow = UniformQuantizedType.per_channel(Storage.of("i8", -2, 1), 0, scales.astype(float), zeros)
+    packed = file.build.constant("w", (fields << np.arange(0, 8, 2)).sum(axis=1).astype(np.uint8), narrow)
+    file.build.tensors[packed].shape, file.build.tensors[packed].type = weights.shape, schema().TensorType.INT2
+    sums = UniformQuantizedType.per_channel(Storage.of("i32"), 0, (scales * np.float32(0.031)).astype(float), zeros)
+    bias = file.build.constant("bias", np.array([5, -9, 100, 0, 7], np.int32), sums)
+    file.then("FULLY_CONNECTED", (1500, 5), kind(0.0213, 7), ("FullyConnectedOptions", {}), [packed, bias], 12)
+    check(file, integers((1500, 10)), tmp_path, profile=profile)
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype"),
+    [
+        ("ATAN2", "float32"),
+        ("FLOOR_MOD", "float32"),
+        ("FLOOR_MOD", "int32"),
+        ("BITWISE_XOR", "int32"),
+        ("RIGHT_SHIFT", "int32"),
+    ],
+)
+def test_an_operator_that_exports_use_is_imported(operator: str, dtype: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    first = (random.normal(0, 9, 400) if dtype == "float32" else random.integers(-99, 99, 400)).astype(dtype)
+    second = random.permutation(np.where(first == 0, 1, first)).astype(dtype)
+    if operator == "RIGHT_SHIFT":
+        second = np.abs(second) % 32
+    build = ModelBuilder()
+    inputs = {name: build.tensor(name, (400,), dtype, None) for name in ("a", "b")}
+    result = build.tensor("y", (400,), dtype, None)
+    build.operator(operator, list(inputs.values()), [result], None, 1)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(build.finish(inputs, {"y": result}, "", {}))
+    sample = {"a": first, "b": second}
+    found = Interpreter(load_model(path))(sample)["y"]
+    np.testing.assert_allclose(found, LiteRTFile(path, reference=True)(sample)["y"], rtol=1e-6)

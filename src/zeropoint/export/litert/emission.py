@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert.builder import ModelBuilder, OperatorOptions
+from zeropoint.export.reshaped_orders import moves_units
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.locations import location_of, location_text
@@ -144,7 +145,10 @@ class LitertEmission:
         if list(order) == sorted(order):
             return source
         tensor = self.builder.tensors[source]
-        made = self.temporary(tensor.name.decode(), [tensor.shape[axis] for axis in order], kind)
+        shape = [tensor.shape[axis] for axis in order]
+        if moves_units(tensor.shape, tuple(order)):
+            return self.reshaped(source, shape, kind)
+        made = self.temporary(tensor.name.decode(), shape, kind)
         self.operator("TRANSPOSE", [source, self.integers(order)], [made], ("TransposeOptions", {}), 4)
         return made
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -19,7 +19,8 @@ from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
-from zeropoint.export.scatters import replaced_rows
+from zeropoint.export.litert.scatters import scatter
+from zeropoint.export.litert.words import bits, shift
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -141,10 +142,16 @@ def remainder(op: hlo.RemainderOp, emit: LitertEmission) -> None:
 
 
 def logical(op: Operation, emit: LitertEmission) -> None:
-    """An op on booleans. LiteRT has none on the bits of integers."""
-    if str(element_of(op.results[0])) != "i1":
-        raise ExportError(f"found {op.name} of integers, expected booleans", op)
-    _elementwise(emit, op, *LOGICAL[type(op)])
+    """An op on booleans, or on the bits of integers."""
+    if element_of(op.results[0]) == i1:
+        _elementwise(emit, op, *LOGICAL[type(op)])
+    else:
+        bits(op, emit)
+
+
+def atan2(op: hlo.Atan2Op, emit: LitertEmission) -> None:
+    """ATAN2, which does not broadcast."""
+    _plain(emit, op, "ATAN2")
 
 
 def compare(op: hlo.CompareOp, emit: LitertEmission) -> None:
@@ -288,23 +295,8 @@ def dot_general(op: hlo.DotGeneralOp, emit: LitertEmission) -> None:
 
 def gather(op: hlo.GatherOp, emit: LitertEmission) -> None:
     """GATHER."""
-    indexing.gather(op, _source(emit, op.operand), _source(emit, op.start_indices), _result(emit, op), emit)
-
-
-def scatter(op: hlo.ScatterOp, emit: LitertEmission) -> None:
-    """GATHER of rows from the CONCATENATION of the operand and the updates."""
-    found = replaced_rows(op, emit.array(op.scatter_indices), "LiteRT")
-    result, kind, label = op.results_[0], element_of(op.results_[0]), emit.name(op.results_[0])
-    parts = [
-        emit.reshaped(_source(emit, value), (count, found.width), kind)
-        for value, count in ((op.inputs[0], found.count), (op.updates[0], len(found.updated)))
-    ]
-    joined = emit.temporary(f"{label}/rows", (found.count + len(found.updated), found.width), kind)
-    emit.operator("CONCATENATION", parts, [joined], ("ConcatenationOptions", {"axis": 0}))
-    taken = emit.temporary(f"{label}/taken", (found.count, found.width), kind)
-    indices = emit.builder.part("indices", found.source)
-    emit.operator("GATHER", [joined, indices], [taken], ("GatherOptions", {"axis": 0}), 2)
-    emit.reshape(taken, emit.declare(result, kind))
+    source, indices, array = _source(emit, op.operand), _source(emit, op.start_indices), emit.array(op.start_indices)
+    indexing.gather(op, source, indices, _result(emit, op), emit, array)
 
 
 def reverse(op: hlo.ReverseOp, emit: LitertEmission) -> None:
@@ -326,6 +318,7 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     **dict.fromkeys(LOGICAL, logical),
+    hlo.Atan2Op: atan2,
     hlo.BroadcastInDimOp: broadcast,
     hlo.ClampOp: clamp,
     hlo.CompareOp: compare,
@@ -344,6 +337,9 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     hlo.ReverseOp: reverse,
     hlo.ScatterOp: scatter,
     hlo.SelectOp: select,
+    hlo.ShiftLeftOp: shift,
+    hlo.ShiftRightArithmeticOp: shift,
+    hlo.ShiftRightLogicalOp: shift,
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,
 }

@@ -9,11 +9,13 @@ from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, 
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.stablehlo import GatherOp
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
 
-def gather(op: GatherOp, source: int, indices: int, result: int, emit: LitertEmission) -> None:
-    """Slices along a dimension, or at index vectors of the first dimensions.
+def gather(
+    op: GatherOp, source: int, indices: int, result: int, emit: LitertEmission, array: Array | None = None
+) -> None:
+    """Slices along a dimension, or at index vectors of the first dimensions. `array` has constant indices.
 
     The indices are clamped first, as StableHLO's gather does. LiteRT rejects indices out of range.
     """
@@ -22,7 +24,6 @@ def gather(op: GatherOp, source: int, indices: int, result: int, emit: LitertEmi
     dtype = element_dtype(kind)
     if dtype.name not in ("int32", "int64"):
         raise ExportError(f"found indices of {kind}, expected i32 or i64", op)
-    array = emit.array(op.start_indices)
     if array is not None:
         indices = emit.builder.part("indices", clamped_indices(op, array))
         emit.operator(operator, [source, indices], [result], options, 2)

@@ -11,16 +11,14 @@ from collections.abc import Mapping
 from xdsl.dialects.func import ReturnOp
 
 from zeropoint.expand import expand_functions
-from zeropoint.export.channels_last import channels_last as with_channels_last
-from zeropoint.export.channels_last import port_orders
-from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
+from zeropoint.export.layout import image_layout
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.floats import OPERATORS
-from zeropoint.export.merged_terms import split_merged_terms
+from zeropoint.export.port_orders import port_orders
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -47,8 +45,7 @@ def litert_model(
     be [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     # LiteRT's convolutions and pools support only channels-last images.
-    program = with_channels_last(split_merged_terms(flatten_windows(program)), ports=channels_last)
-    program = expand_functions(program, OPERATORS)
+    program = expand_functions(image_layout(program, ports=channels_last), OPERATORS)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

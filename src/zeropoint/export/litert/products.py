@@ -11,6 +11,7 @@ from math import prod
 from xdsl.ir import Attribute
 
 from zeropoint.export.litert.emission import LitertEmission
+from zeropoint.export.reshaped_orders import moves_units
 from zeropoint.ir.stablehlo import DotGeneralOp
 from zeropoint.ir.tensors import shape_of
 
@@ -32,13 +33,25 @@ def matmul(
     ]
     count, terms = (prod(shapes[0][axis] for axis in axes[0]) for axes in (batches, summed))
     sizes = [prod(shape[axis] for axis in axes) for shape, axes in zip(shapes, free, strict=True)]
-    operands = [
-        emit.reshaped(emit.transposed(side, [*batch, *axes, *over], kind), (count, size, terms), kind)
-        for side, kind, batch, axes, over, size in zip(sides, kinds[:2], batches, free, summed, sizes, strict=True)
-    ]
-    made = emit.temporary(emit.builder.tensors[result].name.decode(), (count, *sizes), kinds[2])
-    _multiply(operands, False, True, made, emit)
-    emit.reshape(made, result)
+    operands: list[int] = []
+    first: list[bool] = []
+    for side, kind, batch, axes, over, shape, size in zip(
+        sides, kinds, batches, free, summed, shapes, sizes, strict=False
+    ):
+        leads = moves_units(shape, (*batch, *over, *axes)) and not moves_units(shape, (*batch, *axes, *over))
+        order, matrix = ([*batch, *over, *axes], (terms, size)) if leads else ([*batch, *axes, *over], (size, terms))
+        operands.append(emit.reshaped(emit.transposed(side, order, kind), (count, *matrix), kind))
+        first.append(leads)
+    made = _matrices(result, (count, *sizes), kinds[2], emit)
+    _multiply(operands, first[0], not first[1], made, emit)
+    if made != result:
+        emit.reshape(made, result)
+
+
+def _matrices(result: int, shape: tuple[int, ...], kind: Attribute, emit: LitertEmission) -> int:
+    """The tensor of the result as matrices; the result itself if that is its shape."""
+    tensor = emit.builder.tensors[result]
+    return result if tuple(tensor.shape) == shape else emit.temporary(tensor.name.decode(), shape, kind)
 
 
 def _multiply(sides: Sequence[int], left: bool, right: bool, result: int, emit: LitertEmission) -> None:

@@ -261,7 +261,7 @@ def gather(kernel: ExportKernel, emit: LitertEmission) -> None:
     op = kernel.first(GatherOp)
     source = _source(kernel, emit, kernel.port(op.operand))
     indices = _source(kernel, emit, kernel.port(op.start_indices))
-    indexing.gather(op, source, indices, _result(kernel, emit), emit)
+    indexing.gather(op, source, indices, _result(kernel, emit), emit, kernel.array(op.start_indices))
 
 
 def select(kernel: ExportKernel, emit: LitertEmission) -> None:

@@ -255,9 +255,9 @@ def _per_input(weights: Array, groups: int) -> Array:
 def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first.
 
-    For OpenVINO, a product without a bias and one in a chain (`chains.py`) are a MatMul of a batch of one. On one thread,
-    also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that follow each other
-    into one kernel, whose results are wrong if a product has no bias. It does not fuse batches.
+    For OpenVINO, a product without a bias and one in a chain (`chains.py`) are a MatMul of a batch of one. On one
+    thread, also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that follow
+    each other into one kernel, whose results are wrong if a product has no bias. It does not fuse batches.
     """
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data

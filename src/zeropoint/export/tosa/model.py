@@ -7,13 +7,11 @@ represents, and its ports have the parameters assigned by propagation.
 from __future__ import annotations
 
 from zeropoint.expand import expand_functions
-from zeropoint.export.channels_last import channels_last as with_channels_last
-from zeropoint.export.channels_last import port_orders
 from zeropoint.export.errors import ExportError
-from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
-from zeropoint.export.merged_terms import split_merged_terms
+from zeropoint.export.layout import image_layout
+from zeropoint.export.port_orders import port_orders
 from zeropoint.export.tosa import contractions, rows
 from zeropoint.export.tosa.builder import FunctionBuilder
 from zeropoint.export.tosa.emission import TosaEmission, element_text
@@ -48,8 +46,7 @@ def tosa_text(
     """
     if program.profile != PROFILE:
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
-    program = with_channels_last(split_merged_terms(flatten_windows(program)), ports=channels_last)
-    program = expand_functions(program, OPERATORS)
+    program = expand_functions(image_layout(program, ports=channels_last), OPERATORS)
     emit = TosaEmission(FunctionBuilder(), program.weights, named_profile(PROFILE))
     stored: dict[str, dict[str, object]] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

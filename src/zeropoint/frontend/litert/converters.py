@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from zeropoint.frontend.litert import contractions, elementwise, movement, windows
-from zeropoint.frontend.litert.elementwise import CallConverter, clipped, reduction, same
+from zeropoint.frontend.litert.elementwise import CallConverter, clipped, paired, reduction, same
+from zeropoint.ir.stablehlo import Atan2Op, ShiftRightArithmeticOp, XorOp
 
 CONVERTERS: Mapping[str, CallConverter] = {
     # contractions
@@ -20,17 +21,21 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "ABS": same("Abs"),
     "ADD": same("Add"),
     "ADD_N": same("Sum"),
+    "ATAN2": paired(Atan2Op),
+    "BITWISE_XOR": paired(XorOp),
     "CEIL": same("Ceil"),
     "COS": same("Cos"),
     "DIV": same("Div"),
     "EXP": same("Exp"),
     "FLOOR": same("Floor"),
+    "FLOOR_MOD": elementwise.floor_mod,
     "LOG": same("Log"),
     "MAXIMUM": same("Max"),
     "MINIMUM": same("Min"),
     "MUL": same("Mul"),
     "NEG": same("Neg"),
     "POW": same("Pow"),
+    "RIGHT_SHIFT": paired(ShiftRightArithmeticOp),
     "ROUND": same("Round"),
     "RSQRT": elementwise.RSQRT,
     "SIGN": same("Sign"),

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.node import axis_of
-from zeropoint.ir.stablehlo import MultiplyOp, RsqrtOp
+from zeropoint.ir.stablehlo import BinaryOp, MultiplyOp, RsqrtOp
 from zeropoint.ir.tensors import shape_of
 
 CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
@@ -86,6 +86,28 @@ def squared_difference(call: Call) -> SSAValue:
 def not_equal(call: Call) -> SSAValue:
     """NOT_EQUAL."""
     return call.onnx("Not", call.onnx("Equal", *call.operands()))
+
+
+def paired(op: type[BinaryOp]) -> CallConverter:
+    """A converter to a StableHLO op on two operands, one of which may be repeated."""
+
+    def convert(call: Call) -> SSAValue:
+        operands = call.operands()
+        shape = np.broadcast_shapes(*map(shape_of, operands))
+        wide = [v if shape_of(v) == shape else call.onnx("Expand", v, np.asarray(shape, np.int64)) for v in operands]
+        return call.build.apply(op, *wide)
+
+    return convert
+
+
+def floor_mod(call: Call) -> SSAValue:
+    """FLOOR_MOD: the remainder with the sign of the divisor."""
+    value, divisor = call.operands()
+    rest = call.onnx("Mod", value, divisor, fmod=1)
+    zero = call.build.splat(0, rest)
+    differ = call.onnx("Xor", call.onnx("Less", rest, zero), call.onnx("Less", divisor, zero))
+    moves = call.onnx("And", differ, call.onnx("Not", call.onnx("Equal", rest, zero)))
+    return call.onnx("Where", moves, call.onnx("Add", rest, divisor), rest)
 
 
 def cast(call: Call) -> SSAValue:

@@ -36,6 +36,7 @@ DTYPES: Mapping[str, np.dtype[np.generic]] = {
     "FLOAT16": np.dtype(np.float16),
     "FLOAT32": np.dtype(np.float32),
     "FLOAT64": np.dtype(np.float64),
+    "INT2": np.dtype(ml_dtypes.int2),
     "INT4": np.dtype(ml_dtypes.int4),
     "INT8": np.dtype(np.int8),
     "INT16": np.dtype(np.int16),
@@ -46,12 +47,15 @@ DTYPES: Mapping[str, np.dtype[np.generic]] = {
     "UINT32": np.dtype(np.uint32),
 }
 STORAGE: Mapping[str, Storage] = {
+    "INT2": Storage.of("i8", -2, 1),
     "INT4": Storage.of("i8", -8, 7),
     "INT8": Storage.of("i8"),
     "INT16": Storage.of("i16"),
     "UINT8": Storage.of("u8"),
 }
 """The storage types of quantized values. Biases of 32 and 64 bits need no type: their scale is that of the products."""
+PACKED: Mapping[str, int] = {"INT2": 4, "INT4": 2}
+"""How many elements of a type are in a byte."""
 
 
 Ports = Sequence[tuple[str, int]]
@@ -217,8 +221,7 @@ def _tensor(graph: Any, index: int, root: Any, types: Mapping[int, str], content
 def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
     type_name = types.get(found.Type(), str(found.Type()))
     if type_name not in DTYPES:
-        fix = "; quantize the weights to 4 or 8 bits" if type_name == "INT2" else ""
-        raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}{fix}")
+        raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
     if len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
         raise ModelError(f"tensor '{name}': found shape {list(shape)}, expected up to {MOST_DIMENSIONS} sizes")
@@ -274,16 +277,24 @@ def _data(root: Any, buffer: int, name: str, shape: tuple[int, ...], type_name: 
     if not stored.size and (not buffer or prod(shape)):
         return None
     dtype, elements = DTYPES[type_name], prod(shape)
-    expected = (elements + 1) // 2 if type_name == "INT4" else elements * dtype.itemsize
+    per_byte = PACKED.get(type_name, 0)
+    expected = -(-elements // per_byte) if per_byte else elements * dtype.itemsize
     if stored.size != expected:
         raise ModelError(
             f"tensor '{name}': found {stored.size} bytes, expected {expected} for {type_name} {list(shape)}; the file "
             "is broken"
         )
-    if type_name == "INT4":
-        pairs = np.stack([stored & 15, stored >> 4], axis=-1).reshape(-1)[:elements].astype(np.int8)
-        return np.where(pairs > 7, pairs - 16, pairs).astype(np.int8).reshape(shape)
+    if per_byte:
+        return _unpacked(stored, per_byte)[:elements].reshape(shape)
     return np.frombuffer(stored.tobytes(), dtype).reshape(shape)
+
+
+def _unpacked(stored: Array, per_byte: int) -> Array:
+    """Signed integers of 4 or 2 bits, the first one in the lowest bits of a byte."""
+    width = 8 // per_byte
+    fields = np.stack([stored >> (width * place) & ((1 << width) - 1) for place in range(per_byte)], axis=-1)
+    numbers = fields.reshape(-1).astype(np.int8)
+    return np.where(numbers >= 1 << (width - 1), numbers - (1 << width), numbers).astype(np.int8)
 
 
 def _code(root: Any, index: int) -> str:

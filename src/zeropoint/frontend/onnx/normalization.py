@@ -131,7 +131,10 @@ def instance_normalization(node: OnnxNode, build: Builder) -> SSAValue:
 
 
 def local_response_normalization(node: OnnxNode, build: Builder) -> SSAValue:
-    """`LRN`: x / (bias + alpha / size * sum of x^2 over neighbouring channels)^beta, the sum by `reduce_window`."""
+    """`LRN`: x / (bias + alpha * sum / size)^beta with the sum of x^2 over neighbouring channels, by `reduce_window`.
+
+    The quotient is a mean, which targets have a kernel for.
+    """
     value = node.operand(0)
     shape = shape_of(value)
     size = node.integer("size", 1)
@@ -147,7 +150,8 @@ def local_response_normalization(node: OnnxNode, build: Builder) -> SSAValue:
         binary_body(AddOp, element_of(value)),
         padding=[(low, high) if axis == 1 else (0, 0) for axis in range(rank)],
     )
-    scaled = build.insert(MultiplyOp(build.insert(total), build.splat(node.number("alpha", 1e-4) / size, value)))
+    mean = build.insert(DivideOp(build.insert(total), build.splat(size, value)))
+    scaled = build.insert(MultiplyOp(mean, build.splat(node.number("alpha", 1e-4), value)))
     shifted = build.insert(AddOp(scaled, build.splat(node.number("bias", 1.0), value)))
     divisor = build.insert(PowerOp(shifted, build.splat(node.number("beta", 0.75), value)))
     return build.insert(DivideOp(value, divisor))

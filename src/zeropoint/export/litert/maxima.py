@@ -1,0 +1,59 @@
+"""Maxima over windows that MAX_POOL_2D does not have: MAXIMUM of a STRIDED_SLICE for every place in the window."""
+
+from __future__ import annotations
+
+from math import inf, prod
+
+import numpy as np
+
+from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.litert.emission import LitertEmission
+from zeropoint.export.litert.padding import padded
+from zeropoint.ir.stablehlo import ReduceWindowOp
+from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.tensors import shape_of
+
+MOST_PLACES = 64
+"""The most elements of a window, each of which takes two operators."""
+MOST_DIMENSIONS = 5
+"""The rank up to which LiteRT slices and compares."""
+
+
+def maxima(kernel: ExportKernel, emit: LitertEmission) -> None:
+    """The maxima over windows of any dimensions, dilated or not. They round nothing."""
+    op = kernel.first(ReduceWindowOp)
+    shape, sizes = shape_of(op.inputs[0]), array_values(op.window_dimensions)
+    rank, kind = len(shape), kernel.output_spec
+    strides, steps, spread = (
+        array_values(array, (1,) * rank) for array in (op.window_strides, op.window_dilations, op.base_dilations)
+    )
+    if prod(sizes) > MOST_PLACES or rank > MOST_DIMENSIONS or set(spread) != {1}:
+        raise ExportError(
+            f"found a window {list(sizes)} of {rank} dimensions, expected one over an image, or at most {MOST_PLACES} "
+            f"elements and {MOST_DIMENSIONS} dimensions",
+            kernel.region,
+        )
+    source = emit.operand(kernel.region.inputs[0], kernel.specs[0])
+    pairs = padding_values(op.padding, rank)
+    name, counts = emit.name(kernel.region.outputs[0]), shape_of(op.results[0])
+    if any(map(any, pairs)):
+        wide = [size + low + high for size, (low, high) in zip(shape, pairs, strict=True)]
+        made = emit.temporary(f"{name}/pad", wide, kind)
+        padded(emit, source, made, pairs, kind, np.full((), -inf, np.float32))
+        source = made
+    greatest: int | None = None
+    for place in np.ndindex(*sizes):
+        begin = [index * step for index, step in zip(place, steps, strict=True)]
+        end = [first + (count - 1) * stride + 1 for first, count, stride in zip(begin, counts, strides, strict=True)]
+        part = emit.temporary(name, counts, kind)
+        parts = [emit.integers(numbers, "slice") for numbers in (begin, end, strides)]
+        emit.operator("STRIDED_SLICE", [source, *parts], [part], ("StridedSliceOptions", {}), 4)
+        if greatest is None:
+            greatest = part
+            continue
+        made = emit.temporary(name, counts, kind)
+        emit.operator("MAXIMUM", [greatest, part], [made], ("MaximumMinimumOptions", {}), 2)
+        greatest = made
+    assert greatest is not None  # a window has an element
+    emit.reshape(greatest, emit.declare(kernel.region.outputs[0], kind))

@@ -1,0 +1,199 @@
+"""Forms of networks whose files have no more transposes than the models, with the bits of the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import zeropoint as zp
+from oracle.litert import operators
+from zeropoint.export.litert.model import litert_model
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.interp import Interpreter
+from zeropoint.ir.tensors import Array
+
+SHAPE = (1, 3, 8, 6)
+
+
+class Net:
+    """A model that grows from its input `x`."""
+
+    def __init__(self) -> None:
+        self.random = np.random.default_rng(0)
+        self.nodes: list[object] = []
+        self.constants: list[TensorProto] = []
+
+    def constant(self, array: Array) -> str:
+        self.constants.append(numpy_helper.from_array(np.asarray(array), f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def weights(self, *shape: int) -> str:
+        return self.constant(self.random.normal(0, 1 / np.sqrt(np.prod(shape[1:]) or 1), shape).astype(np.float32))
+
+    def op(self, kind: str, *inputs: str, **attributes: object) -> str:
+        return self.split(kind, 1, *inputs, **attributes)[0]
+
+    def split(self, kind: str, count: int, *inputs: str, **attributes: object) -> list[str]:
+        outputs = [f"{kind.lower()}{len(self.nodes)}.{index}" for index in range(count)]
+        self.nodes.append(helper.make_node(kind, inputs, outputs, name=outputs[0], **attributes))
+        return outputs
+
+    def conv(self, x: str, given: int, made: int, size: int = 3, **attributes: object) -> str:
+        return self.op("Conv", x, self.weights(made, given, size, size), pads=[size // 2] * 4, **attributes)
+
+    def reshape(self, x: str, *shape: int) -> str:
+        return self.op("Reshape", x, self.constant(np.array(shape)))
+
+    def transpose(self, x: str, *order: int) -> str:
+        return self.op("Transpose", x, perm=list(order))
+
+    def dense(self, x: str, given: int, made: int) -> str:
+        return self.op("Gemm", x, self.weights(made, given), transB=1)
+
+    def model(self, *results: str) -> ModelProto:
+        ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)]
+        outputs = [helper.make_tensor_value_info(result, TensorProto.FLOAT, None) for result in results]
+        graph = helper.make_graph(self.nodes, "g", ports, outputs, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+def shuffled(net: Net, x: str, groups: int) -> str:
+    y = net.transpose(net.reshape(x, 1, groups, 12 // groups, 8, 6), 0, 2, 1, 3, 4)
+    return net.reshape(y, 1, 12, 8, 6)
+
+
+def two_shuffles(net: Net) -> str:
+    return net.conv(shuffled(net, shuffled(net, net.conv("x", 3, 12), 3), 2), 12, 5)
+
+
+def shuffles_around_a_function(net: Net) -> str:
+    x = net.op("Sigmoid", shuffled(net, net.conv("x", 3, 12), 3))
+    return net.conv(shuffled(net, x, 2), 12, 5)
+
+
+def two_pixel_shuffles(net: Net) -> str:
+    x = net.op("DepthToSpace", net.conv("x", 3, 16), blocksize=2, mode="CRD")
+    return net.conv(net.op("DepthToSpace", x, blocksize=2, mode="CRD"), 1, 3)
+
+
+def gate_of_fully_connected_layers(net: Net) -> str:
+    x = net.conv("x", 3, 8)
+    gate = net.op("Relu", net.dense(net.op("Flatten", net.op("GlobalAveragePool", x)), 8, 4))
+    gate = net.reshape(net.op("Sigmoid", net.dense(gate, 4, 8)), 1, 8, 1, 1)
+    return net.conv(net.op("Mul", x, gate), 8, 5)
+
+
+def gate_of_pixels(net: Net) -> str:
+    x = net.conv("x", 3, 8)
+    parts = [net.op(kind, x, axes=[1], keepdims=1) for kind in ("ReduceMean", "ReduceMax")]
+    gate = net.op("Sigmoid", net.conv(net.op("Concat", *parts, axis=1), 2, 1))
+    return net.conv(net.op("Mul", x, gate), 8, 5)
+
+
+def gate_of_rows_and_columns(net: Net) -> str:
+    x = net.conv("x", 3, 8)
+    rows = net.op("ReduceMean", x, axes=[3], keepdims=1)
+    columns = net.transpose(net.op("ReduceMean", x, axes=[2], keepdims=1), 0, 1, 3, 2)
+    y = net.op("HardSwish", net.conv(net.op("Concat", rows, columns, axis=2), 8, 4, 1))
+    rows, columns = net.split("Split", 2, y, net.constant(np.array([8, 6])), axis=2)
+    gates = [net.op("Sigmoid", net.conv(part, 4, 8, 1)) for part in (rows, net.transpose(columns, 0, 1, 3, 2))]
+    return net.conv(net.op("Mul", net.op("Mul", x, gates[0]), gates[1]), 8, 5)
+
+
+def classes_of_pixels(net: Net) -> str:
+    return net.op("Cast", net.op("ArgMax", net.conv("x", 3, 8), axis=1, keepdims=0), to=TensorProto.FLOAT)
+
+
+def selected_channels(net: Net) -> str:
+    return net.conv(net.op("Gather", net.conv("x", 3, 8), net.constant(np.array([3, 1, 0, 7])), axis=1), 4, 5)
+
+
+def distances_of_a_detector(net: Net) -> str:
+    """As in YOLOv8: expectations over bins, by a convolution of single pixels, beside scores."""
+    levels = [net.conv("x", 3, 8)]
+    levels.append(net.conv(levels[0], 8, 8, strides=[2, 2]))
+    joined = net.op("Concat", *(net.reshape(net.conv(level, 8, 12, 1), 1, 12, -1) for level in levels), axis=2)
+    boxes, scores = net.split("Split", 2, joined, net.constant(np.array([8, 4])), axis=1)
+    bins = net.op("Softmax", net.transpose(net.reshape(boxes, 1, 4, 2, 60), 0, 2, 1, 3), axis=1)
+    mean = net.op("Conv", bins, net.constant(np.arange(2).reshape(1, 2, 1, 1).astype(np.float32)))
+    return net.op("Concat", net.reshape(mean, 1, 4, 60), net.op("Sigmoid", scores), axis=1)
+
+
+def attention_of_pixels(net: Net) -> str:
+    x = net.conv("x", 3, 8)
+    queries = net.transpose(net.reshape(net.conv(x, 8, 4, 1), 1, 4, 48), 0, 2, 1)
+    keys = net.reshape(net.conv(x, 8, 4, 1), 1, 4, 48)
+    values = net.transpose(net.reshape(net.conv(x, 8, 8, 1), 1, 8, 48), 0, 2, 1)
+    scores = net.op("Softmax", net.op("MatMul", queries, keys), axis=-1)
+    made = net.reshape(net.transpose(net.op("MatMul", scores, values), 0, 2, 1), 1, 8, 8, 6)
+    return net.conv(net.op("Add", x, made), 8, 5)
+
+
+def rows_of_text(net: Net) -> str:
+    """Channels and rows are one dimension, columns are the time."""
+    x = net.transpose(net.reshape(net.conv("x", 3, 8), 1, 64, 6), 0, 2, 1)
+    return net.op("MatMul", x, net.weights(64, 5))
+
+
+def patches_and_back(net: Net) -> str:
+    """As in MobileViT: six moves in two chains."""
+    x = net.conv("x", 3, 8)
+    y = net.transpose(net.reshape(x, 32, 2, 3, 2), 0, 2, 1, 3)
+    y = net.reshape(net.transpose(net.reshape(y, 1, 8, 12, 4), 0, 3, 2, 1), 4, 12, 8)
+    y = net.op("Add", net.op("MatMul", y, net.weights(8, 8)), y)
+    y = net.transpose(net.reshape(y, 1, 4, 12, 8), 0, 3, 2, 1)
+    y = net.reshape(net.transpose(net.reshape(y, 32, 3, 2, 2), 0, 2, 1, 3), 1, 8, 8, 6)
+    return net.conv(net.op("Concat", x, y, axis=1), 16, 5)
+
+
+def function_after_flatten(net: Net) -> str:
+    x = net.op("Tanh", net.op("LeakyRelu", net.op("Flatten", net.conv("x", 3, 8))))
+    return net.dense(x, 384, 4)
+
+
+def neighbouring_channels(net: Net) -> str:
+    """The window over channels is one over the rows of an image that has the model's order."""
+    return net.conv(net.op("LRN", net.conv("x", 3, 8), size=3, alpha=0.3), 8, 5)
+
+
+FORMS: dict[Callable[[Net], str], int] = {
+    two_shuffles: 1,
+    shuffles_around_a_function: 2,
+    two_pixel_shuffles: 1,
+    gate_of_fully_connected_layers: 0,
+    gate_of_pixels: 0,
+    gate_of_rows_and_columns: 0,
+    classes_of_pixels: 0,
+    selected_channels: 0,
+    distances_of_a_detector: 0,
+    attention_of_pixels: 0,
+    rows_of_text: 1,
+    patches_and_back: 2,
+    function_after_flatten: 0,
+    neighbouring_channels: 2,
+}
+"""The forms, and the transposes in their files."""
+
+
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_a_file_has_few_transposes_and_the_predicted_bits(
+    form: Callable[[Net], str], profile: str | None, tmp_path: Path
+) -> None:
+    net = Net()
+    model = net.model(form(net))
+    samples = [{"x": net.random.normal(0, 1, SHAPE).astype(np.float32)} for _ in range(3)]
+    options = {} if profile is None else {"profile": profile}
+    result = zp.quantize(model, samples, target="litert", effort="none", **options).quantization
+    assert result is not None
+    content = litert_model(result.propagated)
+    assert operators(content).count("TRANSPOSE") == FORMS[form]
+    (tmp_path / "model.tflite").write_bytes(content)
+    file = LiteRTFile(tmp_path / "model.tflite", reference=profile is None)
+    for sample in samples:
+        for name, expected in Interpreter(result.quantized)(sample).items():
+            np.testing.assert_array_equal(file(sample)[name], expected)
