@@ -307,7 +307,7 @@ class _Pass:
         if result is None:
             return None
         if isinstance(like, QuantizeRegionOp) and like.logical_kernel.data in RESIZES and roles[0] is not None:
-            result = inpermutation(result, roles[0], builder)
+            result = in_order_of(result, roles[0], builder)
         block.add_op(ReturnOp([result.value]))
         # In reverse, so that the producers of a dead op are visited after it and found dead as well.
         for op in list(block.ops)[-2::-1]:
@@ -369,7 +369,7 @@ def _broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: Dimens
     return None
 
 
-def inpermutation(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
+def in_order_of(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
     """A value in another order, by a transpose in the body of a kernel that the runtime computes as one operator."""
     if value.order == order:
         return value
