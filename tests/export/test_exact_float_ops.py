@@ -156,6 +156,19 @@ def test_slices_are_combined_at_constant_indices(op: str, places: str, form: str
     runs_alike(text, sample, form, tmp_path)
 
 
+def test_convolutions_of_integers_are_refused_by_onnx() -> None:
+    """As in a file that onnxruntime quantized dynamically. The Conv of integers that was written is no valid ONNX."""
+    image, weights = "tensor<1x2x5x5xi32>", "tensor<3x2x3x3xi32>"
+    text = f"""func.func @main(%x: {image} {{zeropoint.name = "x"}}, %w: {weights} {{zeropoint.name = "w"}})
+        -> (tensor<1x3x3x3xi32> {{zeropoint.name = "y"}}) attributes {{zeropoint.target = "onnxruntime"}} {{
+      %y = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : ({image}, {weights}) -> tensor<1x3x3x3xi32>
+      return %y : tensor<1x3x3x3xi32>
+    }}"""
+    with pytest.raises(ExportError, match="found a convolution of integers, expected one of floats"):
+        onnx_model(parse_program(text))
+
+
 def test_scatters_that_a_format_lacks_are_refused() -> None:
     added, _ = scattered("rows", ADDED)
     with pytest.raises(ExportError, match=r"a scatter that combines elements by stablehlo\.add, which TOSA lacks"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -290,6 +290,8 @@ def dot_general(op: hlo.DotGeneralOp, emit: OnnxEmission) -> None:
 
 def convolution(op: hlo.ConvolutionOp, emit: OnnxEmission) -> None:
     """Conv with computed weights. Convolutions with constant ones are kernels."""
+    if isinstance(element_of(op.result), IntegerType):
+        raise ExportError("found a convolution of integers, expected one of floats: ONNX's Conv has no others", op)
     numbers, name = op.dimension_numbers.data, emit.name(op.result)
     rank = len(numbers.input_spatial_dimensions)
     is_dilated = any(step != 1 for step in array_values(op.lhs_dilation, (1,) * rank))
