@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from zeropoint.export.errors import ExportError
 from zeropoint.export.onnx.graph import MICROSOFT, Attributes
+from zeropoint.ir.quant import UniformQuantizedType
 
 
 @dataclass(frozen=True)
@@ -80,3 +85,18 @@ QOPERATORS: Mapping[str, QOperator] = {
 """QOperators by float operator."""
 MOVES = frozenset({"Expand", "Gather", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Slice", "Transpose"})
 """Operators that compute on integers directly if operands and result have the same type."""
+LEAST_STEPS, MOST_STEPS = 2.0**-32, 256.0
+"""The steps of a mean per step of a term for which onnxruntime has a kernel (`MlasQLinearGlobalAveragePool`)."""
+
+
+def check_mean(place: Operation, given: Attribute, wanted: Attribute, terms: int) -> None:
+    """Raise ExportError for a mean that onnxruntime's kernel refuses to compute when the file is run."""
+    if not isinstance(given, UniformQuantizedType) or not isinstance(wanted, UniformQuantizedType):
+        return
+    steps = np.float32(given.scale) / (np.float32(wanted.scale) * np.float32(terms))
+    if not LEAST_STEPS <= steps < MOST_STEPS:
+        raise ExportError(
+            f"found {steps:.3g} steps of the mean per step of a term, expected fewer than {MOST_STEPS:g}, which "
+            "onnxruntime computes; keep the mean float by a recipe (quantize: false)",
+            place,
+        )

@@ -17,6 +17,7 @@ from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.export.onnx.indexing import gathered
+from zeropoint.export.onnx.qoperators import check_mean
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.named_functions import hard_sigmoid_line
 from zeropoint.ir.quant import UniformQuantizedType
@@ -201,6 +202,8 @@ def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:
         source = emit.transposed(source, [*kept, *summed], name)
         source = emit.reshaped(source, (1, prod(shape[axis] for axis in kept), terms), name)
     means = (*source.shape[:2], *(1 for _ in source.shape[2:]))
+    if not emit.for_openvino:
+        check_mean(kernel.region, source.kind, kernel.output_spec, terms)
     made = emit.apply("GlobalAveragePool", [source], kernel.output_spec, means, name)
     _put(kernel, emit, emit.reshaped(made, kernel.output_shape, name))
 

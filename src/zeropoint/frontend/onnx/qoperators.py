@@ -285,7 +285,7 @@ def _contributed(node: NodeProto, run: _Rewriting) -> bool:
 
 
 def _moved(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite an operator that moves or clamps quantized integers to one on real values; False if it cannot be."""
+    """Rewrite an operator that moves or clamps quantized integers to one on real values; False if that fails."""
     data = node.input[: None if node.op_type == "Concat" else 1]
     given = [run.known[name] for name in data if name in run.known]
     missing = any(name not in run.known and run.array(name) is None for name in data)
