@@ -49,7 +49,7 @@ def integer_contractions(plan: Plan) -> list[PlannedContraction]:
     for number, step in enumerate(plan.steps):
         op = step.op
         if _is_of_bytes(op) and plan.slots[step.operands[1]] is not None:
-            bias = _bias(op, readers.get(step.results[0], []), plan)
+            bias = _bias(op, step.results[0], readers, plan)
             found.append(PlannedContraction(op, number, _name(op), bias))
     return found
 
@@ -140,17 +140,18 @@ def _is_of_bytes(op: Operation) -> TypeGuard[ContractionOp]:
     return element_of(op.lhs) == i8 and element_of(op.result) == i32
 
 
-def _bias(op: ContractionOp, readers: Sequence[PlanStep], plan: Plan) -> Array:
-    """What the only reader of the sums adds to each channel; zeros for another reader."""
+def _bias(op: ContractionOp, sums: int, readers: Mapping[int, Sequence[PlanStep]], plan: Plan) -> Array:
+    """What is added to each channel of the sums in a slot, one constant after the other."""
     axis, shape = output_channel_axis(op), shape_of(op.result)
-    zeros = np.zeros(shape[axis], np.int64)
-    if len(readers) != 1 or not isinstance(readers[0].op, AddOp):
-        return zeros
-    constants = [array for slot in readers[0].operands if (array := plan.slots[slot]) is not None]
-    if len(constants) != 1:
-        return zeros
-    by_channel = np.moveaxis(constants[0], axis, -1).reshape(-1, shape[axis])
-    return by_channel[0].astype(np.int64) if (by_channel == by_channel[:1]).all() else zeros
+    total = np.zeros(shape[axis], np.int64)
+    while len(reading := readers.get(sums, ())) == 1 and isinstance(reading[0].op, AddOp):
+        constants = [array for slot in reading[0].operands if (array := plan.slots[slot]) is not None]
+        by_channel = [np.moveaxis(array, axis, -1).reshape(-1, shape[axis]) for array in constants]
+        if len(constants) != 1 or not (by_channel[0] == by_channel[0][:1]).all():
+            break
+        total += by_channel[0][0]
+        (sums,) = reading[0].results
+    return total
 
 
 def _name(op: Operation) -> str | None:
