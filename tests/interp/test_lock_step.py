@@ -22,12 +22,14 @@ def network(bias: Array) -> Program:
       %v = stablehlo.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>
       %b = stablehlo.constant dense<{bias.tolist()}> : tensor<2xi32>
       %c = stablehlo.constant dense<[[10, 20]]> : tensor<1x2xi32>
-      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1x3xi8>, tensor<3x2xi8>) -> tensor<1x2xi32>
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<1x3xi8>, tensor<3x2xi8>) -> tensor<1x2xi32>
       %1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2xi32>) -> tensor<1x2xi32>
       %2 = stablehlo.add %1, %0 : tensor<1x2xi32>
       %3 = stablehlo.add %2, %c : tensor<1x2xi32>
       %4 = stablehlo.convert %3 : (tensor<1x2xi32>) -> tensor<1x2xi8>
-      %5 = stablehlo.dot_general %4, %v, contracting_dims = [1] x [0] : (tensor<1x2xi8>, tensor<2x2xi8>) -> tensor<1x2xi32>
+      %5 = stablehlo.dot_general %4, %v, contracting_dims = [1] x [0]
+        : (tensor<1x2xi8>, tensor<2x2xi8>) -> tensor<1x2xi32>
       return %5 : tensor<1x2xi32>
     }}""")
 

@@ -49,9 +49,7 @@ def test_a_mean_of_probabilities_can_be_greater_than_calibration_shows(low: floa
 
 
 @pytest.mark.parametrize(("kind", "low", "high"), [(LogisticOp, -9.0, -0.1), (TanhOp, 0.0, 1.0)])
-def test_other_means_have_their_observed_ranges(
-    kind: type[LogisticOp] | type[TanhOp], low: float, high: float
-) -> None:
+def test_other_means_have_their_observed_ranges(kind: type[LogisticOp] | type[TanhOp], low: float, high: float) -> None:
     found = ranges(mean_of(kind), low, high)
     assert found["mean"] == found["reshape"]
     assert found["mean"][1] < 0.8
