@@ -13,7 +13,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.interp import BinCounter, Engine, LockStepped, ReferenceEngine, RepeatedKernels, Runnable
+from zeropoint.interp import Adjustable, BinCounter, Engine, LockStepped, ReferenceEngine, RepeatedKernels, Runnable
 from zeropoint.interp.plan import Observe
 from zeropoint.ir.arguments import in_order
 from zeropoint.ir.inlining import inline_region
@@ -210,7 +210,7 @@ class Warming:
 
     def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> LockStepped | None:
         """The program in lock step over samples; None if it has no such form, or not in so many bytes."""
-        return self.runnable.lock_step(samples, memory) if isinstance(self.runnable, ObservedProgram) else None
+        return self.runnable.lock_step(samples, memory) if isinstance(self.runnable, Adjustable) else None
 
     def repeated(self, paths: Collection[KernelPath], count: int, memory: int) -> Sequence[RepeatedKernels]:
         """At most `count` ways to run these kernels again, in so many bytes; none if some cannot run alone."""

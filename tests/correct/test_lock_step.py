@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -14,11 +15,13 @@ from zeropoint.correct import METHODS, Platform
 from zeropoint.engines import ObservedProgram
 from zeropoint.interp import Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp, DotDimensions, DotGeneralOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
+from zeropoint.solve import propagate
+from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.targets import target
 
 PLATFORM = Platform(ReferenceEngine(), lambda runs: ReferenceEngine(), target("cpu"))
@@ -80,22 +83,28 @@ def native(program: Program, threads: int = 1) -> ObservedProgram:
     return ObservedProgram(integer_program(materialize(program)), threads=threads, optimized=False)
 
 
+def interpreted(program: Program, threads: int = 1) -> Interpreter:
+    return Interpreter(integer_program(materialize(program)))
+
+
+@pytest.mark.parametrize("engine", [native, interpreted])
 @pytest.mark.parametrize("kind", ["one thread", "three threads", "two images", "a missing value"])
-def test_the_biases_are_those_of_the_walk(kind: str) -> None:
+def test_the_biases_are_those_of_the_walk(kind: str, engine: Callable[[Program, int], Runnable]) -> None:
     batch = 2 if kind == "two images" else 1
     program, fitted = propagated(batch), samples(6, batch)
     if kind == "a missing value":
         fitted[2]["x0"][0, 1, 4, 4] = np.nan
     expected, none = corrected(program, None, fitted)
-    found, run = corrected(program, native(program, 3 if kind == "three threads" else 1), fitted)
+    found, run = corrected(program, engine(program, 3 if kind == "three threads" else 1), fitted)
     assert none is None
     assert run is not None
     assert print_program(expected) == print_program(found) != print_program(program)
 
 
-def test_the_run_it_returns_is_that_of_the_corrected_program() -> None:
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_the_run_it_returns_is_that_of_the_corrected_program(engine: Callable[[Program], Runnable]) -> None:
     program = propagated()
-    found, run = corrected(program, native(program))
+    found, run = corrected(program, engine(program))
     assert run is not None
     exact = Interpreter(integer_program(materialize(found)))
     for sample in samples(8):  # six were fitted
@@ -103,19 +112,41 @@ def test_the_run_it_returns_is_that_of_the_corrected_program() -> None:
             np.testing.assert_array_equal(run(sample)[name], expected)
 
 
-def test_the_uncorrected_program_stays_as_it_is() -> None:
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_the_uncorrected_program_stays_as_it_is(engine: Callable[[Program], Runnable]) -> None:
     program = propagated()
-    run = native(program)
+    run = engine(program)
     before = [run(sample) for sample in samples(2)]
     corrected(program, run)
     for sample, outputs in zip(samples(2), before, strict=True):
         np.testing.assert_array_equal(run(sample)["y0"], outputs["y0"])
 
 
-@pytest.mark.parametrize("engine", [native, lambda program: Interpreter(integer_program(materialize(program)))])
-def test_kernels_that_cannot_be_told_apart_and_other_engines_are_walked(engine) -> None:
-    program = propagated(twice=engine is native)
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_kernels_that_cannot_be_told_apart_are_walked(engine: Callable[[Program], Runnable]) -> None:
+    program = propagated(twice=True)
     expected, _ = corrected(program, None)
     found, run = corrected(program, engine(program))
     assert run is None
     assert print_program(expected) == print_program(found)
+
+
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_steps_in_time_share_weights_and_are_told_apart_by_name(engine: Callable[[Program], Runnable]) -> None:
+    random = np.random.default_rng(3)
+    net = Network([(2, 16)], seed=7)
+    weight, bias = net.constant(random.normal(0.02, 0.3, (16, 16))), np.zeros(16)
+    value = net.values[0]
+    for _ in range(4):
+        net.layer("cell")
+        product = net.insert(DotGeneralOp(value, weight, value.type, DotDimensions((), (), (1,), (0,))))
+        total = net.insert(AddOp(product, net.along(bias, value, 1)))
+        value = net.insert(ClampOp(net.constant(np.array(-1.0)), total, net.constant(np.array(1.0))))
+    given = [{"x0": random.uniform(-1, 1, (2, 16)).astype(np.float32)} for _ in range(6)]
+    program = propagate(name_kernels(quantized(net.finish([value]), given, stage="calibrated")), target("cpu"), None)
+    expected, _ = corrected(program, None, given)
+    found, run = corrected(program, engine(program), given)
+    assert run is not None
+    assert print_program(expected) == print_program(found) != print_program(program)
+    exact = Interpreter(integer_program(materialize(found)))
+    np.testing.assert_array_equal(run(given[0])["y0"], exact(given[0])["y0"])

@@ -18,6 +18,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage, UniformQuantizedType
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
@@ -46,7 +47,7 @@ from zeropoint.recipe import recipe_of
 from zeropoint.solve import is_quantized, propagate
 from zeropoint.solve.distribution import PointDistribution, loss
 from zeropoint.solve.function_widths import _Functions  # pyright: ignore[reportPrivateUsage] (one judgement)
-from zeropoint.solve.unrounded import WidthReader
+from zeropoint.solve.unrounded import Unrounded, WidthReader
 
 BINS, BANDS, FRAMES = 32, 8, 24
 
@@ -573,3 +574,37 @@ def test_results_that_do_not_vary_are_measured_by_their_size() -> None:
         return np.clip(values * 100, 0, 6)
 
     assert loss(saturates, points, [(1.0, rounded)]) == pytest.approx(10 * np.log10(64))
+
+
+def test_what_is_before_all_steps_of_a_recurrence_is_visited_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logarithm at each step in time of one op of the model, whose operands each need all products before it."""
+    asked: list[SSAValue] = []
+    ask = Unrounded._ask  # pyright: ignore[reportPrivateUsage] (one visit)
+
+    def counted(self: Unrounded, value: SSAValue, reader: WidthReader) -> list[tuple[SSAValue, WidthReader]]:
+        asked.append(value)
+        return ask(self, value, reader)
+
+    monkeypatch.setattr(Unrounded, "_ask", counted)
+    visits: list[int] = []
+    for steps in (8, 16):
+        net = Network([(1, BANDS, FRAMES)] * 2)
+        net.layer("cell")
+        value, outputs = net.insert(AbsOp(net.values[0])), list[SSAValue]()
+        for _ in range(steps):
+            value = net.insert(MultiplyOp(value, net.values[1]))
+            outputs.append(log(net, value))
+        random = np.random.default_rng(1)
+        ends = {"x0": (1e-6, 1.0), "x1": (0.8, 1.0)}
+        shape = (1, BANDS, FRAMES)
+        given = [
+            {name: np.exp(random.uniform(*np.log(of), shape)).astype(np.float32) for name, of in ends.items()}
+            for _ in range(2)
+        ]
+        asked.clear()
+        made = quantize(net.finish(outputs), given, Options(effort="none")).propagated
+        visits.append(len(asked))
+        products = [op for op in regions_of(made) if op.logical_kernel.data == "multiply"]
+        assert len(products) == steps
+        assert not any(map(is_quantized, products))
+    assert visits[1] < 2.5 * visits[0]

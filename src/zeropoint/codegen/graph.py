@@ -196,6 +196,11 @@ class ContractionSteps(Protocol):
         ...
 
     @property
+    def unique_name(self) -> str | None:
+        """The unique name of the model's kernel; None without one."""
+        ...
+
+    @property
     def bias(self) -> Array:
         """What is added to the sums of products, (channels,), i64."""
         ...

@@ -1,11 +1,11 @@
 """Empirical bias correction on the whole integer program, contraction by contraction, over all samples at once.
 
-The walk (`walk.py`) lowers and compiles every kernel alone. That takes longer than its runs, and corrections of biases
+The walk (`walk.py`) lowers and prepares every kernel alone. That takes longer than its runs, and corrections of biases
 need none of it: a bias is a number that is added to the sums of a contraction. So the program that was lowered and
-compiled to be judged runs up to each contraction, whose bias then changes. The results are those of the walk.
+prepared to be judged runs up to each contraction, whose bias then changes. The results are those of the walk.
 
-A kernel and its contraction in the integer program are matched by what is added to the sums: the integers of the bias,
-less the zero point of the input times the sum of the weights.
+A kernel and its contraction in the integer program are matched by its unique name, if it has one, and by what is added
+to the sums: the integers of the bias, less the zero point of the input times the sum of the weights.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from zeropoint.correct.geometry import ConvolutionGeometry
 from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import MEMORY, WalkValue
 from zeropoint.interp import Adjustable, LockStepped, Runnable
+from zeropoint.ir.annotations import unique_name
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array, shape_of
@@ -62,12 +63,12 @@ def correct_in_lock_step(
 
 def _matched(means: Sequence[FloatMean], steps: LockStepped) -> dict[int, FloatMean] | None:
     """The kernel of each contraction, by its number; None if a kernel has none or several."""
-    numbers: dict[bytes, list[int]] = {}
-    for number, bias in enumerate(steps.biases):
-        numbers.setdefault(bias.astype(np.int64).tobytes(), []).append(number)
+    numbers: dict[tuple[str | None, bytes], list[int]] = {}
+    for number, (name, bias) in enumerate(zip(steps.names, steps.biases, strict=True)):
+        numbers.setdefault((name, bias.astype(np.int64).tobytes()), []).append(number)
     found: dict[int, FloatMean] = {}
     for mean in means:
-        known = numbers.get(_added(mean.kernel).tobytes(), [])
+        known = numbers.get((unique_name(mean.kernel.region), _added(mean.kernel).tobytes()), [])
         if not _is_plain(mean.kernel) or len(known) != 1 or known[0] in found:
             return None
         if steps.shapes[known[0]] not in _read(mean.kernel):

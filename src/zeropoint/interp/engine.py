@@ -27,6 +27,11 @@ class LockStepped(Runnable, Protocol):
     """
 
     @property
+    def names(self) -> list[str | None]:
+        """The unique name of the kernel of each contraction; None without one."""
+        ...
+
+    @property
     def biases(self) -> list[Array]:
         """What is added to the sums of products of each contraction, (channels,), i64: bias and zero points."""
         ...

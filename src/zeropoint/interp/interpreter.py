@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from zeropoint.interp.lock_step import InterpretedLockStep, integer_contractions
 from zeropoint.interp.plan import Observe, Trace, plan_of
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
@@ -39,6 +40,15 @@ class Interpreter:
     ) -> list[Array]:
         """Run the program on inputs in order, and return the outputs in order."""
         return list(self._plan.run(checked_arguments(values, self.inputs), observe, trace))
+
+    def lock_step(self, samples: Sequence[Mapping[str, Array]], memory: int) -> InterpretedLockStep | None:
+        """The program contraction by contraction over samples; None if no contraction has integers.
+
+        Values are freed after their last readers, as in a walk over the kernels, so `memory` holds them.
+        """
+        del memory
+        found = integer_contractions(self._plan)
+        return InterpretedLockStep(self._plan, self.inputs, self.outputs, samples, found) if found else None
 
     def run_samples(
         self, samples: Iterable[Mapping[str, Array]], *, observe: Observe | None = None

@@ -86,29 +86,45 @@ class Plan:
     ) -> tuple[Array, ...]:
         """`run` as part of another run, which has disabled NumPy's warnings and counts trips."""
         # Each run has its own copy, so that calls from several threads do not share values.
+        slots = self.begun(values)
+        advance(self.steps, slots, observe, trace)
+        return self.ended(slots)
+
+    def begun(self, values: Sequence[Array]) -> list[Array | None]:
+        """The slots of a run before its first step."""
         slots = list(self.slots)
         for slot, value in zip(self.arguments, values, strict=True):
             slots[slot] = value
-        step = None
-        try:
-            for step in self.steps:
-                computed = step.compute(slots)
-                for slot, value in zip(step.results, computed, strict=True):
-                    slots[slot] = value
-                if step.statistics is not None and observe is not None:
-                    observe(step.statistics, computed[0])
-                if trace is not None:
-                    trace(step.op, computed)
-                for slot in step.freed:
-                    # A value is freed after its last reader, so that only live values take memory.
-                    slots[slot] = None
-        except LimitExceeded as error:
-            raise _named(error, step) from error
-        except ValueError as error:
-            _say_where(error, step)
-            raise
+        return slots
+
+    def ended(self, slots: Sequence[Array | None]) -> tuple[Array, ...]:
+        """The results in the slots of a run after its last step."""
         # NumPy functions return scalars instead of rank-0 arrays. A StableHLO tuple is a Python tuple.
         return tuple(_whole(slots[slot]) for slot in self.results)
+
+
+def advance(
+    steps: Sequence[PlanStep], slots: list[Array | None], observe: Observe | None = None, trace: Trace | None = None
+) -> None:
+    """Compute some steps of a run on its slots."""
+    step = None
+    try:
+        for step in steps:
+            computed = step.compute(slots)
+            for slot, value in zip(step.results, computed, strict=True):
+                slots[slot] = value
+            if step.statistics is not None and observe is not None:
+                observe(step.statistics, computed[0])
+            if trace is not None:
+                trace(step.op, computed)
+            for slot in step.freed:
+                # A value is freed after its last reader, so that only live values take memory.
+                slots[slot] = None
+    except LimitExceeded as error:
+        raise _named(error, step) from error
+    except ValueError as error:
+        _say_where(error, step)
+        raise
 
 
 def _named(error: LimitExceeded, step: PlanStep | None) -> LimitExceeded:

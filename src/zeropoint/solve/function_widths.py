@@ -31,7 +31,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import Fact
 from zeropoint.ir.functions import function_name, is_function
-from zeropoint.ir.locations import named_kernel, value_name
+from zeropoint.ir.locations import location_text, named_kernel, value_name
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
@@ -283,7 +283,8 @@ class _Functions:
             self.before.wide[region, index] = enough.type.width
             note = Fact("bits", f"at least {enough.type.width}", "kernel", why)
             self.constraints.of(region.inputs[index]).facts.append(note)
-        self.before.trace(value, replace(reader, bits=None if enough is None else enough.type.width, why=why))
+        of = _name(region) if location_text(region.location) else ""
+        self.before.trace(value, replace(reader, bits=None if enough is None else enough.type.width, why=why), of)
 
     def _computing(
         self, region: QuantizeRegionOp, index: int, storage: Storage, reader: WidthReader, seen: PointDistribution

@@ -38,7 +38,7 @@ def limit_moved_ranges(program: Program, constraints: Constraints) -> None:
         if not isinstance(op, QuantizeRegionOp):
             continue
         has_observer = any(fact.name == "observer" for fact in facts_of(op, DEMANDS))
-        source = demanded.get(_moved_operand(op) or op.outputs[0])
+        source = demanded.get(moved_operand(op) or op.outputs[0])
         for result in op.outputs:
             if has_observer or _is_stated(constraints.get(result)):
                 demanded[result] = result
@@ -52,7 +52,7 @@ def _is_stated(known: ValueConstraint | None) -> bool:
     return known is not None and known.pinned is None and known.strength == STRENGTH["user"]
 
 
-def _moved_operand(region: QuantizeRegionOp) -> SSAValue | None:
+def moved_operand(region: QuantizeRegionOp) -> SSAValue | None:
     """The operand that has all elements of a region's results; None if there is none."""
     if region.logical_kernel.data not in MOVES:
         return None

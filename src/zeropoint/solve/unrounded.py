@@ -76,15 +76,23 @@ class Unrounded:
     noise: RoundingNoise
     floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     wide: dict[PortNumber, int] = field(default_factory=dict[PortNumber, int])
+    _traced: dict[str, dict[SSAValue, int]] = field(default_factory=dict[str, dict[SSAValue, int]])
+    """The values that readers of one op have visited, by the op, with the least number of contractions on the way."""
 
-    def trace(self, value: SSAValue, reader: WidthReader) -> None:
-        """Keep the kernels before `value` from rounding it, backwards until the reader tolerates the rounding."""
+    def trace(self, value: SSAValue, reader: WidthReader, of: str = "") -> None:
+        """Keep the kernels before `value` from rounding it, backwards until the reader tolerates the rounding.
+
+        `of` names the op of the model that the reader is a part of. A recurrent operator becomes a reader for every
+        step in time, and the values before a step are before all later ones, too. They are visited once for all steps.
+        """
         pending: list[tuple[SSAValue, WidthReader]] = [(value, reader)]
         asked: set[SSAValue] = set()
+        traced = self._traced.setdefault(of, {}) if of else {}
         while pending:
             value, reader = pending.pop()
-            if value not in asked:
+            if value not in asked and reader.contractions < traced.get(value, CONTRACTIONS_KEPT):
                 asked.add(value)
+                traced[value] = reader.contractions
                 pending += reversed(self._ask(value, reader))
 
     def leave(self, region: QuantizeRegionOp, value: SSAValue, why: str) -> None:

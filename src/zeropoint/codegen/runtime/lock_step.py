@@ -55,6 +55,11 @@ class LockStep:
         self._done = 0
 
     @property
+    def names(self) -> list[str | None]:
+        """The unique name of the kernel of each contraction; None without one."""
+        return [contraction.unique_name for contraction in self._contractions]
+
+    @property
     def biases(self) -> list[Array]:
         """What is added to the sums of products of each contraction, (channels,), i64: bias and zero points."""
         return [contraction.bias for contraction in self._contractions]

@@ -26,6 +26,8 @@ from zeropoint.codegen.patterns.reaches import in_i32, magnitudes
 from zeropoint.codegen.patterns.windows import Piece, Windows
 from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import part as part_of
+from zeropoint.ir.annotations import unique_name
+from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import Multiplier, Requantization
 from zeropoint.numerics.arrays import IntArray
@@ -53,6 +55,12 @@ class ScheduledContraction:
     def source(self) -> View:
         """What the contraction reads."""
         return self.body.inputs[0]
+
+    @property
+    def unique_name(self) -> str | None:
+        """The unique name of the model's kernel; None without one."""
+        rescales = [op for op in self.body.kernel.body.block.ops if isinstance(op, RequantizeOp)]
+        return unique_name(rescales[0]) if rescales else None
 
     @property
     def bias(self) -> Array:
