@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.interp import Adjustable, BinCounter, Engine, LockStepped, ReferenceEngine, RepeatedKernels, Runnable
-from zeropoint.interp.plan import Observe
+from zeropoint.interp.plan_steps import Observe
 from zeropoint.ir.arguments import in_order
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.kernel_path import KernelPath

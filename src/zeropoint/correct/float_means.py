@@ -17,7 +17,7 @@ from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernels
 from zeropoint.correct.rows import MEAN_POSITIONS, Chosen, ResultRows
 from zeropoint.interp import Engine, masks_of
-from zeropoint.interp.plan import Observe
+from zeropoint.interp.plan_steps import Observe
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp

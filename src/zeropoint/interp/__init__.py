@@ -25,7 +25,7 @@ from zeropoint.interp.padding import (
     masks_of,
     unpadded,
 )
-from zeropoint.interp.plan import Observe, Trace
+from zeropoint.interp.plan_steps import Observe, Trace
 
 __all__ = [
     "Adjustable",

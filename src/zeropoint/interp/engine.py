@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from zeropoint.interp.interpreter import Interpreter
-from zeropoint.interp.plan import Observe
+from zeropoint.interp.plan_steps import Observe
 from zeropoint.ir.kernel_path import KernelPath
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from zeropoint.interp.lock_step import InterpretedLockStep, integer_contractions
-from zeropoint.interp.plan import Observe, Trace, plan_of
+from zeropoint.interp.plan import plan_of
+from zeropoint.interp.plan_steps import Observe, Trace
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array

@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Operation
 
 from zeropoint.interp.binding import Kernel
-from zeropoint.interp.plan import Plan, PlanStep, advance
+from zeropoint.interp.plan import Plan
+from zeropoint.interp.plan_steps import PlanStep, advance
 from zeropoint.interp.trips import counted_trips
 from zeropoint.ir.annotations import facts_of, unique_name
 from zeropoint.ir.arguments import checked_arguments, in_order

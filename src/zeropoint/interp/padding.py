@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.errors import OptionError
 from zeropoint.interp.engine import Adjustable, Engine, LockStepped, Runnable
-from zeropoint.interp.plan import Observe
+from zeropoint.interp.plan_steps import Observe
 from zeropoint.ir.captured import captured
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp

@@ -19,11 +19,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from zeropoint.errors import Error
 from zeropoint.interp import standard
-from zeropoint.interp.binding import BodyFunction, Branch, Kernel
+from zeropoint.interp.binding import BodyFunction, Branch
 from zeropoint.interp.control import INLINED, function_body
 from zeropoint.interp.errors import UnsupportedError
+from zeropoint.interp.plan_steps import Observe, PlanStep, Trace, advance
 from zeropoint.interp.run_shapes import verified_when_run
 from zeropoint.interp.table import rule_of
 from zeropoint.interp.trips import counted_trips
@@ -32,37 +32,14 @@ from zeropoint.ir.constants import elements
 from zeropoint.ir.element_types import OPEN
 from zeropoint.ir.inlining import RecursionInProgram, check_calls
 from zeropoint.ir.locations import TextPosition, describe, text_position
-from zeropoint.ir.mapped import RECENT_PAGES, mapping
+from zeropoint.ir.mapped import mapping
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.limits import LimitExceeded, afford
+from zeropoint.limits import afford
 from zeropoint.numerics import Profile
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
-
-Observe = Callable[[str, Array], None]
-Trace = Callable[[Operation, tuple[Array, ...]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanStep:
-    """An op, the slots that it reads and writes, those to free after it, and the mapped weights that it reads."""
-
-    op: Operation
-    kernel: Kernel
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
-    statistics: str | None
-    freed: tuple[int, ...] = ()
-    mapped: tuple[Array, ...] = ()
-
-    def compute(self, slots: Sequence[Array | None]) -> tuple[Array, ...]:
-        """The results of the op. The read of mapped weights is recorded, because pages read long ago are released."""
-        for array in self.mapped:
-            RECENT_PAGES.read(array)
-        computed = self.kernel(*[slots[slot] for slot in self.operands])
-        return computed if isinstance(computed, tuple) else (computed,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,47 +78,6 @@ class Plan:
         """The results in the slots of a run after its last step."""
         # NumPy functions return scalars instead of rank-0 arrays. A StableHLO tuple is a Python tuple.
         return tuple(_whole(slots[slot]) for slot in self.results)
-
-
-def advance(
-    steps: Sequence[PlanStep], slots: list[Array | None], observe: Observe | None = None, trace: Trace | None = None
-) -> None:
-    """Compute some steps of a run on its slots."""
-    step = None
-    try:
-        for step in steps:
-            computed = step.compute(slots)
-            for slot, value in zip(step.results, computed, strict=True):
-                slots[slot] = value
-            if step.statistics is not None and observe is not None:
-                observe(step.statistics, computed[0])
-            if trace is not None:
-                trace(step.op, computed)
-            for slot in step.freed:
-                # A value is freed after its last reader, so that only live values take memory.
-                slots[slot] = None
-    except LimitExceeded as error:
-        raise _named(error, step) from error
-    except ValueError as error:
-        _say_where(error, step)
-        raise
-
-
-def _named(error: LimitExceeded, step: PlanStep | None) -> LimitExceeded:
-    """The error, preceded by the name of the op that exceeds the limit."""
-    if step is None or describe(step.op) in str(error):
-        return error
-    named = LimitExceeded(f"{describe(step.op)}: {error}")
-    named.position = error.position or text_position(step.op)
-    return named
-
-
-def _say_where(error: ValueError, step: PlanStep | None) -> None:
-    if step is None:
-        return
-    error.add_note(f"in {describe(step.op)}")
-    if isinstance(error, Error) and error.position is None:
-        error.position = text_position(step.op)
 
 
 def _whole(value: Any) -> Any:
