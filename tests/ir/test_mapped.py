@@ -71,7 +71,7 @@ def eight_megabytes(folder: Path) -> np.memmap[Any, Any]:
 @pytest.mark.skipif(not SMAPS.exists(), reason="counts pages by /proc")
 def test_a_run_gives_back_the_pages_of_weights_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mapped, pages = eight_megabytes(tmp_path), RecentPages(MIB)
-    for module in ("zeropoint.ir.weights", "zeropoint.interp.plan"):
+    for module in ("zeropoint.ir.weights", "zeropoint.interp.plan_steps"):
         monkeypatch.setattr(f"{module}.RECENT_PAGES", pages)
     weights, wide = Weights(), "tensor<512x512xf32>"
     lines = ["func.func @main(%x0: tensor<1x512xf32>) -> tensor<1x512xf32> {"]

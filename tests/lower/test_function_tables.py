@@ -15,7 +15,6 @@ from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.text import parse_program
 from zeropoint.lower import integer_program
-from zeropoint.numerics.special import erf
 from zeropoint.report.counts import count_ops
 
 Real = Callable[[np.ndarray], np.ndarray]
@@ -40,7 +39,7 @@ FUNCTIONS: dict[str, tuple[str, float, int, float, Real]] = {
     "rsqrt": (ONE.format(op="rsqrt", n="{n}"), 1e-3, -1, 2e-3, lambda x: 1 / np.sqrt(x)),
     "reciprocal": (RECIPROCAL, 1e-3, -1, 2e-2, lambda x: 1 / x),
     "gelu": (GELU.replace("{half}", HALF).replace("{root}", ROOT), 2e-4, 0, 2e-4,
-             lambda x: x / 2 * (1 + erf(x * math.sqrt(0.5)))),
+             lambda x: x / 2 * (1 + np.vectorize(math.erf)(x * math.sqrt(0.5)))),
     "tanh": (ONE.format(op="tanh", n="{n}"), 1e-4, 0, 1 / 32768, np.tanh),
     "logistic": (ONE.format(op="logistic", n="{n}"), 3e-4, 0, 1 / 32768, lambda x: 1 / (1 + np.exp(-x))),
 }  # fmt: skip
