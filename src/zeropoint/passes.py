@@ -34,6 +34,7 @@ from zeropoint.quant_passes import (
 )
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
+    add_masks,
     decompose_batch_norm,
     drop_zero_terms,
     fold_batch_norm,
@@ -321,6 +322,7 @@ OTHER_PASSES = (
     Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     Pass(fold_broadcasts, "fold chains of broadcasts of constants"),
     Pass(fold_constants, "evaluate ops on constants"),
+    Pass(add_masks, "add masks that are subtracted, with the opposite sign"),
     Pass(drop_zero_terms, "drop sums and differences with a constant of zeros"),
     Pass(fold_counts, "fold window sums over a constant"),
     Pass(fold_empty, "replace values without elements by constants"),
