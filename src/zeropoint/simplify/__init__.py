@@ -12,6 +12,7 @@ from zeropoint.simplify.fold_constants import fold_constants
 from zeropoint.simplify.fold_counts import fold_counts
 from zeropoint.simplify.fold_empty import fold_empty
 from zeropoint.simplify.fold_padding import fold_padding
+from zeropoint.simplify.fold_positions import fold_positions
 from zeropoint.simplify.fold_slices import fold_slices
 from zeropoint.simplify.join_pads import join_pads
 from zeropoint.simplify.pin_constants import pin_constants
@@ -29,6 +30,7 @@ __all__ = [
     "fold_counts",
     "fold_empty",
     "fold_padding",
+    "fold_positions",
     "fold_slices",
     "inline_calls",
     "join_pads",
@@ -41,6 +43,7 @@ PASSES = (
     inline_calls,
     pin_constants,
     fold_empty,
+    fold_positions,
     fold_constants,
     drop_zero_terms,
     add_masks,
