@@ -50,6 +50,7 @@ from zeropoint.simplify import (
     pin_constants,
     restore_limits,
     simplify,
+    single_positions,
 )
 from zeropoint.solve import (
     DEFAULT_RANGES,
@@ -325,6 +326,7 @@ OTHER_PASSES = (
     Pass(fold_constants, "evaluate ops on constants"),
     Pass(add_masks, "add masks that are subtracted, with the opposite sign"),
     Pass(fold_positions, "evaluate what is computed from positions and constants alone"),
+    Pass(single_positions, "spell argmax of values and positions as ops of the kernel arg_max"),
     Pass(drop_zero_terms, "drop sums and differences with a constant of zeros"),
     Pass(fold_counts, "fold window sums over a constant"),
     Pass(fold_empty, "replace values without elements by constants"),

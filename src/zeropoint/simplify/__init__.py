@@ -17,6 +17,7 @@ from zeropoint.simplify.fold_slices import fold_slices
 from zeropoint.simplify.join_pads import join_pads
 from zeropoint.simplify.pin_constants import pin_constants
 from zeropoint.simplify.restore_limits import restore_limits
+from zeropoint.simplify.single_positions import single_positions
 from zeropoint.simplify.statements import attributes_to_statements, has_statements, statements_to_attributes
 
 __all__ = [
@@ -37,12 +38,14 @@ __all__ = [
     "pin_constants",
     "restore_limits",
     "simplify",
+    "single_positions",
 ]
 
 PASSES = (
     inline_calls,
     pin_constants,
     fold_empty,
+    single_positions,
     fold_positions,
     fold_constants,
     drop_zero_terms,
