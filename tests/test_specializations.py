@@ -275,3 +275,11 @@ def test_the_command_compares_a_folder(both: zp.Specializations, tmp_path: Path)
     assert done.exit_code == 0, done.output
     assert "4 samples" in done.output
     assert "found --shape with a folder of programs" in CliRunner().invoke(main, [*command, "--shape", "x=1x9"]).output
+
+
+def test_no_rows_are_refused_as_by_one_model() -> None:
+    """They ended in an IndexError."""
+    text = network(6).replace("1x6", "{n}x6")
+    both = zp.Specializations([zp.quantize(text.replace("{n}", str(n)), rows(8, 6)) for n in (1, 2)])
+    with pytest.raises(zp.Error, match="input x: found no samples, expected at least one"):
+        both(rows(0, 6))

@@ -34,6 +34,7 @@ from zeropoint.quant_passes import (
 )
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
+    add_masks,
     decompose_batch_norm,
     drop_zero_terms,
     fold_batch_norm,
@@ -42,12 +43,14 @@ from zeropoint.simplify import (
     fold_counts,
     fold_empty,
     fold_padding,
+    fold_positions,
     fold_slices,
     inline_calls,
     join_pads,
     pin_constants,
     restore_limits,
     simplify,
+    single_positions,
 )
 from zeropoint.solve import (
     DEFAULT_RANGES,
@@ -321,6 +324,9 @@ OTHER_PASSES = (
     Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     Pass(fold_broadcasts, "fold chains of broadcasts of constants"),
     Pass(fold_constants, "evaluate ops on constants"),
+    Pass(add_masks, "add masks that are subtracted, with the opposite sign"),
+    Pass(fold_positions, "evaluate what is computed from positions and constants alone"),
+    Pass(single_positions, "spell argmax of values and positions as ops of the kernel arg_max"),
     Pass(drop_zero_terms, "drop sums and differences with a constant of zeros"),
     Pass(fold_counts, "fold window sums over a constant"),
     Pass(fold_empty, "replace values without elements by constants"),

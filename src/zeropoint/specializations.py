@@ -93,7 +93,7 @@ class Specializations:
         given = self._given(arrays, inputs)
         batches = self._by_batch(given)
         count = next(iter(given.values())).shape[0] if batches else 0
-        if len(batches) > 1 and count not in batches:
+        if len(batches) > 1 and count and count not in batches:
             return _in_parts(given, count, batches)
         return self.fitting(*arrays, **inputs)(*arrays, **inputs)
 

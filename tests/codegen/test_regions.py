@@ -118,6 +118,36 @@ def test_a_comparator_that_is_computed_and_the_total_order() -> None:
 
 
 @pytest.mark.parametrize(
+    ("element", "number"),
+    [
+        ("f32", "0x7FC00000"),
+        ("f32", "0xFF800000"),
+        ("f64", "0x7FF8000000000000"),
+        ("i64", f"{(1 << 53) + 1}"),
+    ],
+)
+def test_a_body_with_a_number_that_a_splat_does_not_give(element: str, number: str) -> None:
+    """As JAX sorts: every NaN becomes the positive one, which is the greatest in the total order."""
+    kind = ", TOTALORDER" if element != "i64" else ""
+    key = "\n".join(
+        f"""%{x}c = stablehlo.constant dense<{number}> : tensor<{element}>
+            %{x}n = stablehlo.compare NE, %{x}0, %{x}0 : (tensor<{element}>, tensor<{element}>) -> tensor<i1>
+            %{x}k = stablehlo.select %{x}n, %{x}c, %{x}0 : tensor<i1>, tensor<{element}>
+            %{x}s = stablehlo.maximum %{x}k, %{x}c : tensor<{element}>"""
+        for x in "ab"
+    )
+    last = "s" if element == "i64" else "k"
+    less = f"%r = stablehlo.compare LT, %a{last}, %b{last}{kind} : (tensor<{element}>, tensor<{element}>) -> tensor<i1>"
+    program = sort(f"{key}\n{less}", "4x23", element)
+    sample = inputs_for(program)
+    if element != "i64":
+        sample["arg0"][:, ::5] = np.array([[np.nan], [-np.nan], [0.0], [-0.0]], sample["arg0"].dtype)
+    else:
+        sample["arg0"] = np.arange(92).reshape(4, 23)[:, ::-1] + (1 << 53) - 40
+    check(program, [sample])
+
+
+@pytest.mark.parametrize(
     ("index", "element", "isa"),
     [("i64", "f32", HERE[0]), ("ui8", "i8", HERE[0]), *(("i32", "i8", isa) for isa in HERE)],
     ids=lambda part: getattr(part, "name", part),

@@ -8,7 +8,8 @@ take this type. It is used in these cases:
 - A reader selects elements or is a function of one value. `read_ranges` then narrows earlier ranges by it.
 
 The range of a result that stays float has an effect if all readers of an operand narrow it (`read_ranges`). An example
-is the maximum of two values on a target without that kernel.
+is the maximum of two values on a target without that kernel. The range of scores also has one if an op without a kernel
+writes hidden ones beside them, such as a selection of -1e9: `bound_masks` places those below it.
 
 So a program whose annotations request these statistics gets the same types as the program without annotations.
 """
@@ -19,9 +20,11 @@ from collections.abc import Collection, Iterable
 
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.kernel import is_float
+from zeropoint.solve.masked_scores import INSERTS, combination, numbers
 from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import PortGraph
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -61,6 +64,18 @@ def that_narrow(program: Program, values: Iterable[SSAValue]) -> list[SSAValue]:
         new = [result for result in results if result not in found and is_float(result)]
         found |= dict.fromkeys(new)
         pending += [result for result in new if result in narrowable]
+    return list(found)
+
+
+def beside_hidden(program: Program) -> list[SSAValue]:
+    """The scores that an op outside of a region selects or joins with constants that hide."""
+    found: dict[SSAValue, None] = {}
+    for op in program.entry.ops:
+        if isinstance(op, INSERTS) and combination(op, program.weights) is op:
+            given = {value: numbers(value, program.weights) for value in op.operands if is_float(value)}
+            constants = [array for array in given.values() if array is not None and array.size]
+            if any(array.min() <= HIDDEN for array in constants):
+                found |= dict.fromkeys(value for value, array in given.items() if array is None)
     return list(found)
 
 

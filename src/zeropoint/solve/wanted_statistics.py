@@ -34,7 +34,7 @@ from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import separate
-from zeropoint.solve.side_ranges import that_narrow, with_ranges_that_matter
+from zeropoint.solve.side_ranges import beside_hidden, that_narrow, with_ranges_that_matter
 from zeropoint.solve.specs import Specs
 from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import FUNCTIONS
@@ -102,7 +102,11 @@ def undecided(
 def _wanted(program: Program, target: Target, constraints: Constraints) -> list[SSAValue]:
     asked, graph, fixed = undecided(program, target, constraints)
     if asked:
-        side = [*with_ranges_that_matter(graph, fixed), *that_narrow(program, graph.value_nodes)]
+        side = [
+            *with_ranges_that_matter(graph, fixed),
+            *that_narrow(program, graph.value_nodes),
+            *beside_hidden(program),
+        ]
         asked += [value for value in side if not _is_stated(value, constraints)]
     return asked
 

@@ -96,3 +96,38 @@ def _regenerated() -> dict[str, tuple[Program, list[Array], list[Array]]]:
 def test_programs_of_the_jax_that_is_installed_give_its_results():
     for program, inputs, results in _regenerated().values():
         _assert_equal(Interpreter(program).run_values(inputs), results)
+
+
+@pytest.mark.parametrize(
+    ("target", "suffix"), [("onnxruntime", ".onnx"), ("litert", ".tflite"), ("tosa", ".tosa.mlir")]
+)
+def test_argmax_is_exported(target: str, suffix: str, tmp_path: Path):
+    """JAX reduces values and positions at once, which no file format has; it was refused."""
+    rows = np.random.default_rng(3).normal(size=(8, 3, 4)).astype(np.float32)
+    integers = zeropoint.quantize(HERE / "texts" / "argmax.mlir", rows, target=target, effort="none")
+    integers.export(tmp_path / f"model{suffix}")
+    assert (tmp_path / f"model{suffix}").stat().st_size
+    (places,) = integers(rows[0]).values()
+    found = np.take_along_axis(rows[0], np.asarray(places)[:, None], 1)[:, 0]
+    np.testing.assert_allclose(found, rows[0].max(1), atol=0.05)
+
+
+def test_what_is_computed_from_positions_is_a_constant():
+    """The weights of `jax.image.resize`: the arithmetic of positions was quantized."""
+    text = """func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
+      %i = stablehlo.iota dim = 0 : tensor<8x8xf32>
+      %j = stablehlo.iota dim = 1 : tensor<8x8xf32>
+      %d = stablehlo.subtract %i, %j : tensor<8x8xf32>
+      %a = stablehlo.abs %d : tensor<8x8xf32>
+      %c = stablehlo.constant dense<2.0> : tensor<8x8xf32>
+      %m = stablehlo.compare LT, %a, %c : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xi1>
+      %w = stablehlo.select %m, %a, %c : tensor<8x8xi1>, tensor<8x8xf32>
+      %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :
+        (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
+      return %y : tensor<1x8xf32>
+    }"""
+    rows = np.random.default_rng(3).normal(size=(8, 1, 8)).astype(np.float32)
+    integers = zeropoint.quantize(text, rows)
+    assert "0 float ops" in str(integers)
+    (output,) = zeropoint.compare(text, integers, rows).outputs
+    assert output.sqnr > 35

@@ -34,6 +34,14 @@ def test_a_product_with_packed_weights_is_that_of_onnxruntime(
     assert_same_as_onnxruntime(proto, tmp_path, {"x": RANDOM.normal(0, 1, (2, rows)).astype(np.float32)}, 1e-4)
 
 
+@pytest.mark.parametrize("opset", [13, 17, 20])
+def test_the_opset_of_the_model_may_have_no_blocks(tmp_path: Path, opset: int) -> None:
+    """As in files of language models: DequantizeLinear, as which the weights are read, has blocks from opset 21 on."""
+    proto = packed_model(4, 32, 96, "integers")
+    proto.opset_import[0].version = opset
+    assert_same_as_onnxruntime(proto, tmp_path, {"x": RANDOM.normal(0, 1, (2, 96)).astype(np.float32)}, 1e-4)
+
+
 def test_weights_in_blocks_are_pinned(tmp_path: Path) -> None:
     onnx.save(packed_model(4, 32, 96, "integers"), tmp_path / "model.onnx")
     program = load_model(tmp_path / "model.onnx")

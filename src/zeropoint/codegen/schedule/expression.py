@@ -202,8 +202,8 @@ class Expression:
 
     def _made(self, value: SSAValue, indices: Indices) -> int:
         number = self.scope.values.splat(value)
-        # Beyond 2^53, an f64 may not be the exact integer.
-        if number is not None and abs(number) <= 1 << 53:
+        # From 2^53 on, an f64 may not be the exact integer: that of 2^53 + 1 is 2^53.
+        if number is not None and abs(number) < 1 << 53:
             return self.step(Number(number), value)
         owner = value.owner
         if isinstance(owner, Operation) and owner in self.members and self.takes(owner, indices):

@@ -8,21 +8,33 @@ import numpy as np
 from xdsl.ir import Attribute, Block, Operation
 
 from zeropoint.codegen.graph import View, matrix_view
-from zeropoint.codegen.kernels.elements import Argument, Gather, Interpolate, Read, Region
+from zeropoint.codegen.kernels.elements import Argument, Gather, Interpolate, Number, Read, Region
 from zeropoint.codegen.kernels.folds import Fold
 from zeropoint.codegen.kernels.sorting import Sort
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.schedule.body import Body
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
-from zeropoint.codegen.schedule.expression import Expression, ExpressionScope, ScalarRule, scalar_type
+from zeropoint.codegen.schedule.expression import Expression, ExpressionScope, Indices, ScalarRule, scalar_type
 from zeropoint.codegen.views import access_of
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import ReduceOp, ReduceWindowOp, ScatterOp, SortOp
+from zeropoint.ir.stablehlo import ConstantOp, ReduceOp, ReduceWindowOp, ScatterOp, SortOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_of, shape_of
 
-_RULES: Mapping[type[Operation], ScalarRule] = {**ELEMENTWISE, StorageCastOp: MOVEMENT[StorageCastOp]}
+
+def _constant(e: Expression, op: ConstantOp, _: Indices) -> int:
+    """A number that a splat of floats does not give: NaN, an infinity, an integer beyond 2^53."""
+    array = e.scope.values.constant(op.output)
+    assert array is not None
+    return e.step(Number(array.reshape(-1)[0].item()), op.output)
+
+
+_RULES: Mapping[type[Operation], ScalarRule] = {
+    **ELEMENTWISE,
+    ConstantOp: _constant,
+    StorageCastOp: MOVEMENT[StorageCastOp],
+}
 
 
 def region_of(scope: ExpressionScope, op: Operation, block: Block, elements: Sequence[Attribute]) -> Region:

@@ -41,8 +41,8 @@ SIZED_BY_VALUES: Mapping[str, str] = dict.fromkeys(
     "with onnx.utils.extract_model",
 )
 """Operators whose result has no static shape, which a program requires, and the error message."""
-PER_CHANNEL_OPSET = 13
-"""The first opset in which QuantizeLinear and DequantizeLinear have an axis."""
+BLOCKWISE_OPSET = 21
+"""The first opset in which QuantizeLinear and DequantizeLinear have an axis and blocks."""
 
 
 def opset_of(model: ModelProto) -> int:
@@ -168,10 +168,11 @@ class _GraphImporter:
         self._context = checker.C.CheckerContext()
         self._context.ir_version = model.ir_version
         self._context.opset_imports = {entry.domain: entry.version for entry in model.opset_import}
-        # onnxruntime's tools write per-channel casts into models of any opset, so casts are checked by a newer one.
+        # onnxruntime's tools write per-channel casts and packed products into models of any opset, so casts are checked
+        # by a newer one.
         self._of_casts = checker.C.CheckerContext()
         self._of_casts.ir_version = model.ir_version
-        self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, PER_CHANNEL_OPSET)}
+        self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, BLOCKWISE_OPSET)}
         build.clipped = clipped(nodes_of(model.graph), build.array)
         build.annotated = annotated_parameters(model.graph)
         build.integers = _read_as_integers(model.graph, build)
