@@ -119,3 +119,31 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       stablehlo.constant {{.*}}!quant.uniform<i8:f32:0, {2.500000e-01,5.000000e-01}>
+
+// -----
+
+// Joined constants are a constant: the weights of an LSTM's gates in another order.
+func.func @main(%x: tensor<1x2xf32>) -> tensor<1x3xf32> {
+  %a = stablehlo.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32>
+  %b = stablehlo.constant dense<[[3.0, 4.0], [5.0, 6.0]]> : tensor<2x2xf32>
+  %w = stablehlo.concatenate %b, %a, dim = 1 : (tensor<2x2xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1x2xf32>, tensor<2x3xf32>) -> tensor<1x3xf32>
+  return %y : tensor<1x3xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[W:.*]] = stablehlo.constant dense<{{\[}}[3.000000e+00, 4.000000e+00, 1.000000e+00], [5.000000e+00, 6.000000e+00, 2.000000e+00]]> : tensor<2x3xf32>
+// CHECK-NOT:   stablehlo.concatenate
+// CHECK:       stablehlo.dot_general %{{.*}}, %[[W]]
+
+// -----
+
+// Constants of other types that the file states stay apart, because the joined one has no type for both.
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %a = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32, 0.5>} dense<[1.0]> : tensor<1xf32>
+  %b = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32, 0.25>} dense<[3.0]> : tensor<1xf32>
+  %w = stablehlo.concatenate %a, %b, dim = 0 : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>
+  %y = stablehlo.add %x, %w : tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       stablehlo.concatenate

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from zeropoint.errors import Error
+
+LONG = 400
+"""The letters from which the names in a message are shortened, and the rest of a list of problems is counted."""
+LONG_NAME = re.compile("'([^']{28})[^']{5,}([^']{28})'")
+"""A quoted name of more than 60 letters, and its ends."""
+
+
+def listed(problems: Sequence[str]) -> str:
+    """The first problems, at least one, and how many others there are."""
+    shown, letters = 0, 0
+    while shown < len(problems) and (not shown or letters + len(problems[shown]) <= LONG):
+        letters += len(problems[shown])
+        shown += 1
+    rest = [f"and {len(problems) - shown} more"] if shown < len(problems) else []
+    return "; ".join([*problems[:shown], *rest])
 
 
 class ModelError(Error, ValueError):
     """A model file cannot be read or contains something unsupported.
 
-    The text is a single line, even if names in a broken file have line breaks. `inputs_to_fix` names inputs of the
+    The text is a single line, even if names in a broken file have line breaks. Long names in a long text show their
+    ends only, unless `names_whole`. `inputs_to_fix` names inputs of the
     model that must be made constants, because shapes or axes depend on them.
     """
 
-    def __init__(self, message: str, inputs_to_fix: tuple[str, ...] = ()):
+    def __init__(self, message: str, inputs_to_fix: tuple[str, ...] = (), *, names_whole: bool = False):
         self.inputs_to_fix = inputs_to_fix
         printable = "".join(letter if letter.isprintable() else " " for letter in message)
-        super().__init__(" ".join(printable.split()))
+        line = " ".join(printable.split())
+        is_long = len(line) > LONG and not names_whole
+        super().__init__(LONG_NAME.sub(r"'\1...\2'", line) if is_long else line)
 
 
 class DynamicShapes(ModelError):
@@ -36,7 +55,7 @@ class DynamicShapes(ModelError):
         self.found, self.inputs = found, inputs
         shapes = {name: _example(sizes, (seen or {}).get(name)) for name, sizes in inputs.items()}
         flags = " ".join(f"--shape {name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())
-        super().__init__(f"{found}; give the shape, for example: {flags} (in Python shapes={shapes})")
+        super().__init__(f"{found}; give the shape, for example: {flags} (in Python shapes={shapes})", names_whole=True)
 
 
 def _example(sizes: Sequence[int | None] | None, seen: Sequence[int] | None) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ from zeropoint.ir.stablehlo import (
     AddOp,
     BinaryOp,
     BroadcastInDimOp,
+    ConcatenateOp,
     ConstantOp,
     ConvertOp,
     ConvolutionOp,
@@ -59,6 +60,7 @@ from zeropoint.simplify.statements import rewrite
 FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array | None]] = {
     AddOp: lambda _, operands: operands[0] + operands[1],
     BroadcastInDimOp: lambda op, operands: _broadcast(op, operands[0]),
+    ConcatenateOp: lambda op, operands: _joined(op, operands),
     DivideOp: lambda _, operands: operands[0] / operands[1],
     MaximumOp: lambda _, operands: np.maximum(*operands),
     MinimumOp: lambda _, operands: np.minimum(*operands),
@@ -99,6 +101,14 @@ def _made(function: Callable[[Array], Array], read: Callable[[], Array]) -> Arra
 def _broadcast(op: Operation, array: Array) -> Array:
     assert isinstance(op, BroadcastInDimOp)
     return np.broadcast_to(op.aligned(array), shape_of(op.result))
+
+
+def _joined(op: Operation, operands: tuple[Array, ...]) -> Array | None:
+    """The concatenation; None if an operand has pinned parameters, which another may not share."""
+    assert isinstance(op, ConcatenateOp)
+    if any(isinstance(value.owner, ConstantOp) and PINNED in value.owner.attributes for value in op.inputs):
+        return None
+    return np.concatenate(operands, op.dimension.value.data)
 
 
 def _reduced(op: Operation, operands: tuple[Array, ...]) -> Array | None:

@@ -182,3 +182,38 @@ def test_offsets_and_lengths_that_lead_out_of_the_file_are_named_by_the_part_tha
     parts = {line.partition(": found an offset or a length that leads out of the file")[0] for line in said}
     assert parts >= {"graph", "tensor 't0'", "tensor 2", "operator code 0", "operator 0", "inputs and outputs"}
     assert not [line for line in said if "unreadable" in line]
+
+
+def test_names_of_thousands_of_letters_are_shortened_in_the_line(tmp_path: Path) -> None:
+    def broken(tables: Any) -> None:
+        tables.subgraphs[0].tensors[1].name = "layer/" + "w" * 3000 + "/weights"
+        tables.subgraphs[0].tensors[1].shape = [1] * 3000
+
+    path = tmp_path / "model.tflite"
+    path.write_bytes(changed(broken))
+    with pytest.raises(ModelError) as raised:
+        load_model(path)
+    text = str(raised.value).removeprefix(f"{path}: ")
+    assert len(text) < 400
+    assert text.startswith("tensor 'layer/www")
+    assert "www/weights': found shape [1, 1, " in text
+
+
+def test_the_first_of_many_problems_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
+    import copy
+
+    def broken(tables: Any) -> None:
+        graph = tables.subgraphs[0]
+        tables.operatorCodes[0].builtinCode = schema.BuiltinOperator.WHILE
+        tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHILE
+        for index in range(50):
+            result, operator = copy.deepcopy(graph.tensors[3]), copy.deepcopy(graph.operators[0])
+            result.name, operator.outputs = f"loop{index}", [len(graph.tensors)]
+            graph.tensors.append(result)
+            graph.operators.append(operator)
+
+    path = tmp_path / "model.tflite"
+    path.write_bytes(changed(broken))
+    with pytest.raises(ModelError, match=r"51 operators are not supported: 't3' \(WHILE\).*; and \d+ more") as raised:
+        load_model(path)
+    assert len(str(raised.value).removeprefix(f"{path}: ")) < 500

@@ -227,6 +227,17 @@ def blockwise(dtype: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_weights_of_4_bits_need_no_zero_points(dtype: str, tmp_path: Path) -> None:
+    proto = blockwise(dtype)
+    proto.graph.node[2].input.pop()
+    assert_same_as_onnxruntime(proto, tmp_path, {"x": random(3, 32)})
+    del proto.graph.node[2].attribute[:]
+    proto.graph.node[2].attribute.append(helper.make_attribute("axis", 1))
+    proto.graph.initializer[3].CopyFrom(onnx.numpy_helper.from_array(np.full(6, 0.02, np.float32), "ws"))
+    assert_same_as_onnxruntime(proto, tmp_path, {"x": random(3, 32)})
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
 def test_weights_in_blocks_stay_float_and_are_exported_in_blocks(dtype: str, tmp_path: Path) -> None:
     proto = blockwise(dtype)
     program = assert_same_as_onnxruntime(proto, tmp_path, {"x": random(3, 32)})

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.errors import port_order
-from zeropoint.frontend.errors import ModelError, NodeError
+from zeropoint.frontend.errors import ModelError, NodeError, listed
 from zeropoint.frontend.litert.call import Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
 from zeropoint.frontend.litert.elementwise import CallConverter
@@ -122,7 +122,7 @@ class _Importer:
                 lost.update(operator.outputs)
         if self._problems:
             count = f"{len(self._problems)} operators are" if len(self._problems) > 1 else "1 operator is"
-            raise ModelError(f"{count} not supported: {'; '.join(self._problems)}")
+            raise ModelError(f"{count} not supported: {listed(self._problems)}")
         results = self._results()
         self._block.add_op(ReturnOp(*results))
         remove_dead_ops(self._block)

@@ -210,6 +210,12 @@ def _text(found: bytes | None, otherwise: str) -> str:
     return found.decode("utf-8", "replace") if found else otherwise
 
 
+def _sizes(shape: tuple[int, ...]) -> str:
+    """The first sizes of a shape, of which a broken file may have thousands."""
+    more = ", ..." if len(shape) > MOST_DIMENSIONS else ""
+    return f"[{', '.join(map(str, shape[:MOST_DIMENSIONS]))}{more}]"
+
+
 def _tensor(graph: Any, index: int, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
     with inside(f"tensor {index}"):
         found = graph.Tensors(index)
@@ -224,7 +230,7 @@ def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], co
         raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
     if len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
-        raise ModelError(f"tensor '{name}': found shape {list(shape)}, expected up to {MOST_DIMENSIONS} sizes")
+        raise ModelError(f"tensor '{name}': found shape {_sizes(shape)}, expected up to {MOST_DIMENSIONS} sizes")
     if found.Sparsity() is not None:
         raise ModelError(f"tensor '{name}': found sparse storage, expected dense")
     dtype = DTYPES[type_name]

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorTyp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.errors import ModelError, listed
 from zeropoint.frontend.onnx.annotations import annotated, annotated_parameters
 from zeropoint.frontend.onnx.attributes import check_enumerated, check_unread_attributes
 from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, nodes_of
@@ -299,7 +299,7 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
         count = f"{len(importer.problems)} nodes are" if len(importer.problems) > 1 else "1 node is"
         wanted = inputs_behind(graph, importer.computed)
         fix = f"; make constants of the inputs they depend on: {', '.join(wanted)}" if wanted else ""
-        raise ModelError(f"{count} not supported: {'; '.join(importer.problems)}{fix}", wanted)
+        raise ModelError(f"{count} not supported: {listed(importer.problems)}{fix}", wanted)
     outputs = [value.name for value in graph.output]
     for name in outputs:
         if not build.is_known(name):

@@ -216,7 +216,7 @@ def _pinned(
     if dtype in SIGNED:  # kernels require weights with zero point 0; unsigned weights usually have it in mid-range
         middle = (STORAGE[dtype].maximum + 1) // 2
         dtype, stored = SIGNED[dtype], stored.astype(np.int8) - np.int8(middle)
-        points = (np.zeros(()) if points is None else points.astype(np.int64)) - middle
+        points = (np.zeros(scales.shape) if points is None else points.astype(np.int64)) - middle
     quantized_type = _type(value, where, STORAGE[dtype], np.abs(scales), points)
     if (scales < 0).any():
         stored, points = _mirrored_weights(stored.astype(np.int64), STORAGE[dtype], where, scales, points)
