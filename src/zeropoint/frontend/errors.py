@@ -27,8 +27,8 @@ class ModelError(Error, ValueError):
     """A model file cannot be read or contains something unsupported.
 
     The text is a single line, even if names in a broken file have line breaks. Long names in a long text show their
-    ends only, unless `names_whole`. `inputs_to_fix` names inputs of the
-    model that must be made constants, because shapes or axes depend on them.
+    ends only, unless `names_whole`. `inputs_to_fix` names inputs of the model that must be made constants, because
+    shapes or axes depend on them.
     """
 
     def __init__(self, message: str, inputs_to_fix: tuple[str, ...] = (), *, names_whole: bool = False):
