@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel
-from zeropoint.correct.rows import MEAN_POSITIONS, Chosen, ResultRows, exact_mean, quantized_sums
+from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, quantized_sums
 from zeropoint.correct.walk import WalkStep, WalkValue
 from zeropoint.ir.tensors import Array
 from zeropoint.threads import in_threads
@@ -33,7 +33,7 @@ LEAST_SLOPE = 0.05
 
 def correct_bias(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace the bias of a kernel in a walk over both networks. Returns a description."""
-    chosen = Chosen.of(ResultRows.of(kernel), len(step.exact), step.masks, MEAN_POSITIONS)
+    chosen = Chosen.of(ResultRows.of(kernel), len(step.exact), step.masks)
     return set_mean(kernel, step.inputs[0], chosen, exact_mean(kernel, step.exact, chosen))
 
 

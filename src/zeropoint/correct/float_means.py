@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernels
-from zeropoint.correct.rows import MEAN_POSITIONS, Chosen, ResultRows
+from zeropoint.correct.rows import Chosen, ResultRows
 from zeropoint.interp import Engine, masks_of
 from zeropoint.interp.plan_steps import Observe
 from zeropoint.ir.inlining import inline_region
@@ -55,7 +55,7 @@ class FloatMeans:
         masks = masks_of(samples, mask)
         means: list[FloatMean] = []
         for kernel in contraction_kernels(program, target):
-            chosen = Chosen.of(ResultRows.of(kernel), len(samples), masks, MEAN_POSITIONS)
+            chosen = Chosen.of(ResultRows.of(kernel), len(samples), masks)
             means.append(FloatMean(kernel, chosen, np.zeros(kernel.channels)))
         return FloatMeans(program, samples, means)
 

@@ -17,7 +17,7 @@ from zeropoint.correct.contractions import contraction_kernels
 from zeropoint.correct.equalize import Site, sites
 from zeropoint.correct.float_means import FloatMean
 from zeropoint.correct.geometry import geometry_of
-from zeropoint.correct.rows import MEAN_POSITIONS, Chosen, ResultRows
+from zeropoint.correct.rows import Chosen, ResultRows
 from zeropoint.correct.sample_parts import Samples, parts_of, some
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
@@ -78,7 +78,7 @@ class FloatRecord:
                 continue
             rows = _rows(region, self.asked)
             if rows is not None:
-                self._sums[key] = _Sums(rows, Chosen.of(rows, len(fitted), None, MEAN_POSITIONS))
+                self._sums[key] = _Sums(rows, Chosen.of(rows, len(fitted), None))
             if before in found:
                 self._channels[key] = ChannelRanges(found[before].axis)
         self._keys = {before: _key(region) for region, before in wanted.items()}

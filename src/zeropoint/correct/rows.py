@@ -20,11 +20,6 @@ from zeropoint.threads import in_threads
 
 POSITIONS = 16384
 """The number of output positions sampled per kernel, over all samples."""
-MEAN_POSITIONS = 4096
-"""The same if only means are compared, which need fewer positions than a least squares fit.
-
-A difference of two results varies by a few steps, so the mean of 4096 is within a tenth of a step.
-"""
 BLOCK = 1 << 20
 """About as many elements of rows or results are computed at a time."""
 EXACT = 1 << 24
@@ -63,14 +58,14 @@ class Chosen:
     positions: tuple[Array, ...]
 
     @staticmethod
-    def of(rows: ResultRows, count: int, masks: Sequence[Array] | None, most: int = POSITIONS) -> Chosen:
-        """About `most` random positions of `count` samples, fewer if rows are long. Padding is never chosen.
+    def of(rows: ResultRows, count: int, masks: Sequence[Array] | None) -> Chosen:
+        """About `POSITIONS` random positions of `count` samples, fewer if rows are long. Padding is never chosen.
 
         Seeded, so the choice is the same in every run.
         """
         every = rows.geometry.positions(rows.shape)
-        wanted = max(count, min(most, ELEMENTS // max(rows.terms, 1)))
-        share = min(every, -(-wanted // count))
+        most = max(count, min(POSITIONS, ELEMENTS // max(rows.terms, 1)))
+        share = min(every, -(-most // count))
         generator = np.random.default_rng([every, count])
         given = [rows_kept(rows.geometry, mask, rows.shape) for mask in masks or [None] * count]
         drawn = (
