@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
+from zeropoint.export.litert.broadcasts import MOST_DIMENSIONS
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
@@ -22,6 +23,7 @@ from zeropoint.export.litert.products import matmul
 from zeropoint.export.litert.scatters import scatter
 from zeropoint.export.litert.words import bits, shift
 from zeropoint.export.sorts import sorted_axis
+from zeropoint.export.spread_constants import before_broadcasts
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
@@ -80,8 +82,6 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
     hlo.MultiplyOp: ("REDUCE_PROD", 1.0),
 }
 """The operator, and its identity element, by the op of the reduction's body."""
-MOST_BROADCAST = 4
-"""The greatest rank in which all elementwise operators of LiteRT broadcast."""
 
 
 def _source(emit: LitertEmission, value: SSAValue) -> int:
@@ -94,19 +94,12 @@ def _result(emit: LitertEmission, op: Operation) -> int:
 
 def _loose(emit: LitertEmission, op: Operation) -> list[int]:
     """The operands of an op that broadcasts them. Constants are as small as in the program."""
-    shape = shape_of(op.results[0])
-    is_wide = any(emit.array(value) is None and shape_of(value) == shape for value in op.operands)
-    aligns = is_wide and len(shape) <= MOST_BROADCAST
-    return [(_aligned if aligns else _source)(emit, value) for value in op.operands]
-
-
-def _aligned(emit: LitertEmission, value: SSAValue) -> int:
-    """An operand; a constant before its broadcast, in the rank of the result."""
-    owner = value.owner
-    inner = emit.array(owner.operand) if isinstance(owner, hlo.BroadcastInDimOp) else None
-    if inner is None or not isinstance(owner, hlo.BroadcastInDimOp):
-        return _source(emit, value)
-    return emit.constant(owner.aligned(inner), element_of(value), emit.name(value))
+    broadcasts = len(shape_of(op.results[0])) <= MOST_DIMENSIONS
+    small = before_broadcasts(op, emit.array) if broadcasts else [None] * len(op.operands)
+    return [
+        _source(emit, value) if array is None else emit.constant(array, element_of(value), emit.name(value))
+        for value, array in zip(op.operands, small, strict=True)
+    ]
 
 
 def _plain(emit: LitertEmission, op: Operation, name: str, options: OperatorOptions | None = None, *more: int) -> None:

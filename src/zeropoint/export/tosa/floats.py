@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.scatters import replaced_rows
+from zeropoint.export.spread_constants import before_broadcasts
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
 from zeropoint.export.tosa.builder import TosaValue
 from zeropoint.export.tosa.contractions import dot_general
@@ -88,18 +89,10 @@ def _source(emit: TosaEmission, value: SSAValue) -> TosaValue:
 
 def _loose(emit: TosaEmission, op: Operation) -> list[TosaValue]:
     """The operands of an op that broadcasts dimensions of size 1. Constants are as small as in the program."""
-    shape = shape_of(op.results[0])
-    is_wide = any(emit.array(value) is None and shape_of(value) == shape for value in op.operands)
-    return [(_aligned if is_wide else _source)(emit, value) for value in op.operands]
-
-
-def _aligned(emit: TosaEmission, value: SSAValue) -> TosaValue:
-    """An operand; a constant before its broadcast, in the rank of the result."""
-    owner = value.owner
-    inner = emit.array(owner.operand) if isinstance(owner, hlo.BroadcastInDimOp) else None
-    if inner is None or not isinstance(owner, hlo.BroadcastInDimOp):
-        return _source(emit, value)
-    return emit.constant(owner.aligned(inner), element_of(value))
+    return [
+        _source(emit, value) if array is None else emit.constant(array, element_of(value))
+        for value, array in zip(op.operands, before_broadcasts(op, emit.array), strict=True)
+    ]
 
 
 def _finish(emit: TosaEmission, op: Operation, value: TosaValue) -> None:
