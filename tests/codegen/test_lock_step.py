@@ -102,6 +102,8 @@ def test_another_bias_gives_the_bits_of_the_program_with_that_bias(isa, change: 
         np.testing.assert_array_equal(signed(found), between(sample)["y"])
     for sample in [*SAMPLES, {"x": np.full((3, 8), 17, np.int8)}]:
         np.testing.assert_array_equal(steps(sample)["y"], changed(sample)["y"])
+    with pytest.raises(ValueError, match="found contraction 1 to be read after the last step, expected it before"):
+        steps.sources(1)  # its arena is gone
 
 
 def test_what_a_branch_computes_is_no_contraction_of_the_program() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from zeropoint.correct.least_squares import RIDGES, EquationRows, best_ridge, moments, solved
+from zeropoint.correct.least_squares import FOLDS, RIDGES, Equations, Moments, best_ridge, moments, solved
 from zeropoint.ir.tensors import Array
 
 OUTPUTS = 5
@@ -17,16 +21,35 @@ def weight(terms: int, groups: int = 1) -> Array:
     return np.random.default_rng(1).normal(0, 1, (groups, OUTPUTS, terms)).astype(np.float32)
 
 
-def rows(terms: int, count: int, samples: int, noise: float, groups: int = 1) -> EquationRows:
+@dataclass(frozen=True)
+class Rows:
+    """Rows (groups, rows, terms) of the float and the quantized network, f32, and the number of samples."""
+
+    exact: Array
+    quantized: Array
+    samples: int
+
+    def parts(self) -> Iterator[Equations]:
+        """The equations of neighbouring samples."""
+        parts = min(FOLDS, self.samples)
+        halves = (np.array_split(array, parts, axis=1) for array in (self.exact, self.quantized))
+        for exact, quantized in zip(*halves, strict=True):
+            yield Equations.of(exact.copy(), quantized.copy())
+
+    def equations(self) -> Equations:
+        return reduce(Equations.joined, self.parts())
+
+
+def rows(terms: int, count: int, samples: int, noise: float, groups: int = 1) -> Rows:
     """Rows of independent terms, with so much noise in the quantized network."""
     random = np.random.default_rng(2)
     exact = random.normal(0, 1, (groups, count, terms)).astype(np.float32)
     quantized = (exact + noise * random.normal(0, 1, exact.shape)).astype(np.float32)
-    return EquationRows(exact, quantized, [count // samples] * samples)
+    return Rows(exact, quantized, samples)
 
 
-def ridge(given: EquationRows) -> float:
-    return best_ridge(weight(given.exact.shape[2], len(given.exact)), given, *given.moments())
+def ridge(given: Rows) -> float:
+    return best_ridge(weight(given.exact.shape[2], len(given.exact)), given.parts(), given.equations())
 
 
 def test_many_rows_for_a_few_terms_take_the_least_ridge() -> None:
@@ -43,14 +66,15 @@ def test_a_single_sample_keeps_its_weights() -> None:
 
 
 def test_rows_that_repeat_within_a_sample_do_not_predict_each_other() -> None:
-    # 1,000 rows, but only 8 that differ: all rows of a sample are one row.
-    few = rows(terms=64, count=8, samples=8, noise=0.1)
-    repeated = EquationRows(np.repeat(few.exact, 125, axis=1), np.repeat(few.quantized, 125, axis=1), [125] * 8)
+    # 2,000 rows, but only 16 that differ: all rows of a sample are one row.
+    few = rows(terms=64, count=16, samples=16, noise=0.1)
+    repeated = Rows(np.repeat(few.exact, 125, axis=1), np.repeat(few.quantized, 125, axis=1), 16)
     assert ridge(repeated) == ridge(few) > min(RIDGES)
 
 
 def test_the_error_that_is_compared_is_that_of_the_rows_left_out() -> None:
     given = rows(terms=6, count=80, samples=4, noise=0.7)
+    given = Rows(*(each - each.mean(axis=1, keepdims=True) for each in (given.exact, given.quantized)), 4)
     real = weight(6)
     costs = dict.fromkeys(RIDGES, 0.0)
     for part in range(4):
@@ -68,7 +92,8 @@ def test_the_error_that_is_compared_is_that_of_the_rows_left_out() -> None:
 def test_a_solution_has_less_error_and_ridge_together_than_its_neighbours(value: float) -> None:
     given = rows(terms=6, count=200, samples=4, noise=0.5)
     real = weight(6).astype(np.float64)
-    own, cross = (each.astype(np.float64) for each in given.moments())
+    every = given.equations()
+    own, cross = (each.products.astype(np.float64) for each in (every.own, every.cross))
     found = solved(real, own, cross, value)
     if math.isinf(value):
         np.testing.assert_array_equal(found, real)
@@ -81,3 +106,21 @@ def test_a_solution_has_less_error_and_ridge_together_than_its_neighbours(value:
 
     random = np.random.default_rng(3)
     assert all(cost(found) < cost(found + 0.01 * random.normal(0, 1, found.shape)) for _ in range(10))
+
+
+def test_moments_of_parts_join_to_those_of_all_rows() -> None:
+    random = np.random.default_rng(4)
+    exact, quantized = (random.normal(3, 1, (2, 50, 5)).astype(np.float32) for _ in range(2))
+    exact[:, 20:] += 7
+    ends = (0, 3, 20, 50)
+    parts = [Moments.of(exact[:, first:last].copy(), quantized[:, first:last].copy()) for first, last in pairwise(ends)]
+    joined = reduce(Moments.joined, parts)
+    means = [each.astype(np.float64).mean(axis=1, keepdims=True) for each in (exact, quantized)]
+    wanted = np.matmul((exact - means[0]).swapaxes(1, 2), quantized - means[1]) / 50
+    np.testing.assert_allclose(joined.products, wanted, rtol=1e-4, atol=1e-5)
+    for found, mean in zip(joined.means, means, strict=True):
+        np.testing.assert_allclose(found, mean, rtol=1e-6)
+    assert joined.count == 50
+    # A part about the means of all rows, as cross-validation reads it.
+    part = np.matmul((exact[:, :3] - means[0]).swapaxes(1, 2), quantized[:, :3] - means[1]) / 3
+    np.testing.assert_allclose(parts[0].around(joined.means), part, rtol=1e-4, atol=1e-4)

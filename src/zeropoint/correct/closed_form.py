@@ -14,15 +14,25 @@ Source: least squares of Nagel et al., "Up or Down? Adaptive Rounding for Post-T
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import reduce
 
 import numpy as np
 
 from zeropoint.correct.contractions import ContractionKernel, rounded
 from zeropoint.correct.empirical_bias import balanced_bias, correct_bias
-from zeropoint.correct.least_squares import EquationRows, best_ridge, mean_diagonal, moments, solved, with_diagonal
+from zeropoint.correct.least_squares import (
+    FOLDS,
+    Equations,
+    Moments,
+    best_ridge,
+    mean_diagonal,
+    solved,
+    with_diagonal,
+)
 from zeropoint.correct.rounding import error_aware_rounding
-from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, exact_rows, products, quantized_rows
-from zeropoint.correct.walk import WalkStep
+from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, exact_rows, quantized_rows, quantized_sums
+from zeropoint.correct.walk import WalkStep, WalkValue
 from zeropoint.ir.tensors import Array
 
 DAMPING = 0.05
@@ -33,44 +43,45 @@ MOST_TERMS = 4608
 def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace weights and bias of a kernel, or only the bias if the system cannot be solved. Returns a description."""
     chosen = Chosen.of(ResultRows.of(kernel), len(step.exact), step.masks)
-    quantized = quantized_rows(kernel, step.inputs[0], chosen)
-    mean = quantized.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
-    quantized -= mean  # in place, because rows are the largest arrays here
     try:
-        own = moments(quantized)
-        real, how = _real_weights(kernel, step, chosen, quantized, own)
+        real, own, how = _real_weights(kernel, step.inputs[0], chosen)
         # The weights get new scales, because a solution may have a larger range than the trained weights.
         error = _set_rounded(kernel, real, own.astype(np.float64))
     except np.linalg.LinAlgError:
         return correct_bias(kernel, step)
-    weight = kernel.quantized_weight()
-    sums = products(quantized, weight)
-    del quantized
-    sums += (weight * mean).sum(axis=2, dtype=np.float64).reshape(-1, 1).astype(np.float32)
+    sums = quantized_sums(kernel, step.inputs[0], chosen)
     kernel.set_bias(balanced_bias(kernel, exact_mean(kernel, step.exact, chosen), sums, kernel.quantized_bias()))
     return f"{how}; rounding leaves {error:.2f} of the error of rounding to nearest"
 
 
-def _real_weights(
-    kernel: ContractionKernel, step: WalkStep, chosen: Chosen, quantized: Array, own: Array
-) -> tuple[Array, str]:
-    """The weights before rounding, and how they were found. Raises LinAlgError if rows are not finite."""
-    before, how = kernel.float_weight, "no least squares"
-    # The solver may return NaN for infinities instead of raising an error.
-    if not np.isfinite(own).all():
-        raise np.linalg.LinAlgError("moments that are not finite")
+def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> tuple[Array, Array, str]:
+    """The weights before rounding, H, and how they were found. Raises LinAlgError if rows are not finite."""
+    before, how, parts = kernel.float_weight, "no least squares", chosen.parts(FOLDS)
+    if not parts:
+        raise np.linalg.LinAlgError("no rows")
     if kernel.is_fully_connected:
-        return before, how
-    exact = exact_rows(kernel, step.inputs[0], chosen)
-    exact -= exact.mean(axis=1, keepdims=True)
-    cross = moments(exact, quantized)
-    if not np.isfinite(cross).all():
-        raise np.linalg.LinAlgError("moments that are not finite")
-    rows = EquationRows(exact, quantized, [len(positions) for _, positions in chosen])
-    ridge = best_ridge(before, rows, own, cross)
+        own = reduce(Moments.joined, (Moments.of(quantized_rows(kernel, value, part)) for part in parts))
+        return before, _finite(own.products), how
+
+    def equations() -> Iterator[Equations]:
+        # Made again for the second reading: all rows at once would be the largest arrays here.
+        for part in parts:
+            yield Equations.of(exact_rows(kernel, value, part), quantized_rows(kernel, value, part))
+
+    every = reduce(Equations.joined, equations())
+    own, cross = _finite(every.own.products), _finite(every.cross.products)
+    ridge = best_ridge(before, equations(), every)
     if math.isinf(ridge):
-        return before, how
-    return solved(before, own.astype(np.float64), cross.astype(np.float64), ridge), f"least squares, ridge {ridge:g}"
+        return before, own, how
+    made = solved(before, own.astype(np.float64), cross.astype(np.float64), ridge)
+    return made, own, f"least squares, ridge {ridge:g}"
+
+
+def _finite(moments: Array) -> Array:
+    """Moments without infinities and NaN, for which the solver may return NaN. Raises LinAlgError."""
+    if not np.isfinite(moments).all():
+        raise np.linalg.LinAlgError("moments that are not finite")
+    return moments
 
 
 def _set_rounded(kernel: ContractionKernel, real: Array, own: Array) -> float:

@@ -16,9 +16,8 @@ predict each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from zeropoint.ir.tensors import Array
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, math.inf)
 FOLDS = 4
-EVERY = slice(None)
 LEAST_MOMENT = 1e-12
 
 
@@ -60,48 +58,92 @@ def solved(weight: Array, own: Array, cross: Array, ridge: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class EquationRows:
-    """Rows of the float and the quantized network, (groups, rows, terms), f32, and the number of rows per sample."""
+class Moments:
+    """Mean products of the terms of two kinds of rows less their means, (groups, terms, terms), f32.
 
-    exact: Array
-    quantized: Array
-    counts: Sequence[int]
-
-    def moments(self, part: slice = EVERY) -> tuple[Array, Array]:
-        """H and C of some rows, f32."""
-        return moments(self.quantized[:, part]), moments(self.exact[:, part], self.quantized[:, part])
-
-    def folds(self) -> list[slice]:
-        """Parts with about the same number of samples, with neighbours together."""
-        ends, samples = np.cumsum([0, *self.counts]), len(self.counts)
-        parts = min(FOLDS, samples)
-        return [
-            slice(first, last) for first, last in pairwise(int(ends[samples * n // parts]) for n in range(parts + 1))
-        ]
-
-
-def best_ridge(weight: Array, rows: EquationRows, own: Array, cross: Array) -> float:
-    """The ridge in `RIDGES` that predicts parts of the samples best from the others; infinite for a single sample.
-
-    `own` and `cross` are H and C of all rows.
+    `means` are those of both, (groups, 1, terms), f64, and `count` is the number of rows. The moments of many rows are
+    joined from those of parts, because all rows at once may be the largest arrays of a quantization.
     """
-    folds = rows.folds()
-    if len(folds) < 2:
-        return math.inf
-    weight = weight.astype(np.float32)
-    costs = np.sum([_costs(weight, rows, part, own, cross) for part in folds], axis=0)
+
+    products: Array
+    means: tuple[Array, Array]
+    count: int
+
+    @staticmethod
+    def of(rows: Array, others: Array | None = None) -> Moments:
+        """Moments of rows with `others`, by default with themselves, (groups, rows, terms), f32.
+
+        Subtracts the means of `rows` from them, and the same of the others.
+        """
+        means = [_centre(rows)]
+        if others is not None:
+            means.append(_centre(others))
+        return Moments(moments(rows, others), (means[0], means[-1]), rows.shape[1])
+
+    def around(self, means: tuple[Array, Array]) -> Array:
+        """The mean products of the same rows less other means."""
+        first, second = (own - other for own, other in zip(self.means, means, strict=True))
+        return self.products + (first.swapaxes(1, 2) @ second).astype(np.float32)
+
+    def joined(self, other: Moments) -> Moments:
+        """The moments of the rows of both."""
+        count = self.count + other.count
+        share = other.count / count
+        first, second = (mine + share * (its - mine) for mine, its in zip(self.means, other.means, strict=True))
+        products = self.around((first, second))
+        products += np.float32(share) * (other.around((first, second)) - products)
+        return Moments(products, (first, second), count)
+
+
+def _centre(rows: Array) -> Array:
+    """Subtract the mean of rows (groups, rows, terms), f32, in place. Returns it, (groups, 1, terms), f64."""
+    mean = rows.mean(axis=1, keepdims=True, dtype=np.float64)
+    rows -= mean.astype(np.float32)
+    return mean
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """H and C of rows of the float and the quantized network."""
+
+    own: Moments
+    cross: Moments
+
+    @staticmethod
+    def of(exact: Array, quantized: Array) -> Equations:
+        """The equations of rows (groups, rows, terms), f32. Subtracts their means."""
+        own = Moments.of(quantized)
+        cross = Moments.of(exact, quantized)  # of the centred ones, whose mean is nearly 0
+        return Equations(own, replace(cross, means=(cross.means[0], own.means[0])))
+
+    def joined(self, other: Equations) -> Equations:
+        """The equations of the rows of both."""
+        return Equations(self.own.joined(other.own), self.cross.joined(other.cross))
+
+
+def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> float:
+    """The ridge in `RIDGES` that predicts parts of the samples best from the others; infinite for a single part.
+
+    `parts` are read one after the other, and `every` is all of them joined.
+    """
+    weight, costs = weight.astype(np.float32), np.zeros(len(RIDGES))
+    for part in parts:
+        if part.own.count == every.own.count:
+            return math.inf
+        costs = costs + _costs(weight, part, every)
     return RIDGES[int(np.argmin(np.where(np.isfinite(costs), costs, np.inf)))]
 
 
-def _costs(weight: Array, rows: EquationRows, part: slice, own: Array, cross: Array) -> Array:
+def _costs(weight: Array, part: Equations, every: Equations) -> Array:
     """For each ridge, the error of V on one part of the rows, minus a constant. V is solved from the other rows.
 
     E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of the part. This is less work than using
     the rows themselves.
     """
-    share = np.float32((part.stop - part.start) / rows.quantized.shape[1])
-    held = rows.moments(part)
-    others, crosses = ((total - share * one) / (1 - share) for total, one in zip((own, cross), held, strict=True))
+    share = np.float32(part.own.count / every.own.count)
+    held = part.own.around(every.own.means), part.cross.around(every.cross.means)
+    totals = every.own.products, every.cross.products
+    others, crosses = ((total - share * one) / (1 - share) for total, one in zip(totals, held, strict=True))
     wanted = 2 * (weight @ held[1])
     costs: list[float] = []
     for ridge in RIDGES:

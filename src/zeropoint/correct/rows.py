@@ -6,8 +6,9 @@ same positions, so the difference of the two means is far more accurate than eit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -73,6 +74,20 @@ class Chosen:
         )
         return Chosen(tuple(drawn))
 
+    def parts(self, most: int) -> list[Chosen]:
+        """The positions of neighbouring samples: at most this many parts with about as many samples each.
+
+        Other samples have no positions in a part. Parts without any are left out.
+        """
+        samples = len(self.positions)
+        ends = [samples * number // min(most, samples) for number in range(min(most, samples) + 1)]
+        none: Array = np.zeros(0, np.int64)
+        parts = [
+            Chosen(tuple(each if first <= n < last else none for n, each in enumerate(self.positions)))
+            for first, last in pairwise(ends)
+        ]
+        return [part for part in parts if part.count]
+
     @property
     def count(self) -> int:
         """The number of positions of all samples."""
@@ -91,17 +106,29 @@ def rows_kept(geometry: Geometry, mask: Array | None, shape: tuple[int, ...]) ->
 
 def exact_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> Array:
     """The input rows of the float kernel, (groups, positions, terms), f32."""
-    return np.concatenate([kernel.geometry.rows(value.exact[n], positions) for n, positions in chosen], axis=1)
+    return _joined(kernel, chosen, lambda n, positions: kernel.geometry.rows(value.exact[n], positions))
+
+
+def _joined(kernel: ContractionKernel, chosen: Chosen, rows: Callable[[int, Array], Array]) -> Array:
+    """The rows of all samples, (groups, positions, terms), f32.
+
+    Written to their place sample by sample: a list of them all would take as much memory again.
+    """
+    groups, _, terms = kernel.shape
+    made, start = np.empty((groups, chosen.count, terms), np.float32), 0
+    for number, positions in ((number, positions) for number, positions in chosen if len(positions)):
+        made[:, start : start + len(positions)] = rows(number, positions)
+        start += len(positions)
+    return made
 
 
 def quantized_rows(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> Array:
     """The dequantized input rows of the quantized kernel, (groups, positions, terms), f32."""
     kind = value.kind
     if kind is None or kind.axis is not None:
-        return np.concatenate([kernel.geometry.rows(value.real(n), positions) for n, positions in chosen], axis=1)
+        return _joined(kernel, chosen, lambda n, positions: kernel.geometry.rows(value.real(n), positions))
     point, scale = kind.zero_point, np.float32(kind.scale)
-    rows = [kernel.geometry.rows(value.stored[n], positions, point) for n, positions in chosen]
-    real = np.concatenate(rows, axis=1).astype(np.float32)
+    real = _joined(kernel, chosen, lambda n, positions: kernel.geometry.rows(value.stored[n], positions, point))
     real -= np.float32(point)  # in place, because rows may have `ELEMENTS` elements
     real *= scale
     return real

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.isolate import integer_form
+from zeropoint.freed_memory import give_back_memory
 from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.annotations import EXPRESSED
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
@@ -27,7 +28,7 @@ from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.solve import is_quantized
 
-MEMORY = 480 << 20
+MEMORY = 440 << 20
 """The maximum number of bytes for the values of both networks. It limits the number of samples."""
 FLOAT_BYTES = 4
 
@@ -233,4 +234,5 @@ def walk(
     If not `paired`, only the quantized network runs. `visitor` may change the constants of its kernel and their specs;
     later kernels read the changed results. Passes on the errors of the engine.
     """
+    give_back_memory()  # what follows decides the peak
     Walk(program, engine, visitor, mask=mask, is_paired=paired).run(samples, progress)

@@ -72,9 +72,12 @@ class LockStep:
     def sources(self, number: int) -> list[Array]:
         """What contraction `number` reads, by sample, where it is: all steps before it have run.
 
-        It is i8, or u8 of numbers that are greater by 128. Valid until the next call.
+        It is i8, or u8 of numbers that are greater by 128. Valid until the next call. Raises ValueError if the samples
+        have run to their end.
         """
         contraction = self._contractions[number]
+        if self._done == len(self._graph.steps):
+            raise ValueError(f"found contraction {number} to be read after the last step, expected it before")
         self._run_to(contraction.steps.start)
         return [self._stored(contraction.source, arena) for arena in self._arenas[:-1]]
 
@@ -97,10 +100,11 @@ class LockStep:
     ) -> dict[str, Array]:
         """The outputs by name, with the changed biases; `observe` is never called.
 
-        The samples run to their end, and no bias changes after that.
+        The samples run to their end. After that no bias changes, and no contraction can be read.
         """
         steps = len(self._graph.steps)
         self._run_to(steps)
+        del self._arenas[:-1]  # a program with its corrections may live long
         number = next((number for number, sample in enumerate(self._samples) if sample is inputs), None)
         if number is not None:
             results = self._results[number]
