@@ -2,7 +2,7 @@
 
 All are calibrated on the same 64 samples, with the options that each engine's manual gives for x64: onnxruntime QDQ,
 weights i8 per channel, activations u8 or s8 (`ort_static.py`); OpenVINO by NNCF's default post-training quantization,
-for the encoder with its model type "transformer"; zeropoint's default. LiteRT's files come from
+for the encoder with its model type "transformer"; zeropoint's default, for the encoder target `cpu-integer`. LiteRT's files come from
 `models/to_litert.py`, whose packages don't go together with these.
 
     python bench/prepare.py [--models NAME,...] [--engines ENGINE,...] [--again]
@@ -29,25 +29,33 @@ def onnxruntime_qdq(name: str, path: Path, activation: str) -> None:
     quantize_feeds(model_file(name), samples(name, CALIBRATION), path, activation=QuantType[activation])
 
 
+def is_encoder(name: str) -> bool:
+    """Whether a network reads sentences."""
+    subject = SUBJECTS[name]
+    return isinstance(subject, Network) and subject.data == "sentences"
+
+
 def openvino_nncf(name: str, path: Path) -> None:
     """OpenVINO's own form with NNCF's fake quantization; its weights lie in a .bin beside it."""
     import nncf
     import openvino
 
     model = openvino.convert_model(model_file(name))
-    subject = SUBJECTS[name]
-    encoder = isinstance(subject, Network) and subject.data == "sentences"
-    kind = nncf.ModelType.TRANSFORMER if encoder else None
+    kind = nncf.ModelType.TRANSFORMER if is_encoder(name) else None
     data = samples(name, CALIBRATION)
     quantized = nncf.quantize(model, nncf.Dataset(data), subset_size=len(data), model_type=kind)
     openvino.save_model(quantized, path, compress_to_fp16=False)
 
 
 def zeropoint_integers(name: str, path: Path) -> None:
-    """The integer program; its weights lie in a .safetensors beside it."""
+    """The integer program; its weights lie in a .safetensors beside it.
+
+    An encoder is for the target whose softmax, layer norms and GELU are integers, and its padding is left out.
+    """
     import zeropoint
 
-    zeropoint.quantize(zeropoint.load(model_file(name)), samples(name, CALIBRATION)).save(path)
+    options = {"target": "cpu-integer", "mask": "attention_mask"} if is_encoder(name) else {}
+    zeropoint.quantize(zeropoint.load(model_file(name)), samples(name, CALIBRATION), **options).save(path)
 
 
 MAKERS: dict[str, Callable[[str, Path], None]] = {
