@@ -11,10 +11,22 @@ from time import perf_counter
 from xdsl.dialects.builtin import ModuleOp
 
 from zeropoint.calibrate import Kept, Progress, Report, Work, silent
-from zeropoint.correct import Equalized, Platform, SampleParts, check_methods, correct
+from zeropoint.correct import (
+    PRODUCTS,
+    Equalized,
+    IntegerProducts,
+    Judged,
+    Platform,
+    SampleParts,
+    check_methods,
+    correct,
+    judge_of,
+    some,
+)
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
+from zeropoint.integer_products import INTEGERS, try_integer_products
 from zeropoint.interp import Engine, masked
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.constants import is_constant
@@ -24,6 +36,7 @@ from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.options import Options
 from zeropoint.passes import DECIDING_PASSES, EDGE_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, Pass, run_all
 from zeropoint.quantization import Quantization
+from zeropoint.solve.unrounded import float_products
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 from zeropoint.workers import processors
@@ -139,6 +152,7 @@ class Finish:
             decided = self.first[1]
         else:
             decided = self._passed(DECIDING_PASSES, calibrated)
+        decided, judged, products, settings = self._with_products(calibrated, decided, judged)
         start = perf_counter()
         propagated, corrections, lowered = correct(
             decided,
@@ -149,6 +163,7 @@ class Finish:
             progress=self.progress,
             reference=calibrated if _rounds(calibrated) else self.reference,
             equalized=self.equalization,
+            products=products,
             refit=self.refits,
             judged=judged,
         )
@@ -167,8 +182,29 @@ class Finish:
             self.report,
             corrections,
             decided,
-            settings=self.settings,
+            settings=settings,
         )
+
+    def _with_products(
+        self, calibrated: Program, decided: Program, judged: Judged | None
+    ) -> tuple[Program, Judged | None, IntegerProducts | None, Mapping[str, object]]:
+        """The propagated program, with integer operands for contractions that are float otherwise if little is lost.
+
+        Also the program whose outputs were compared, the figures, and the settings of the passes.
+        """
+        names, parts = check_methods(self.options.effort, self.options.corrections), self.parts
+        tried = self.refits and PRODUCTS in names and parts.fitted and not _rounds(calibrated)
+        if not tried or not float_products(decided):
+            return decided, judged, None, self.settings
+        if judged is None:
+            judged = judge_of(self.reference or decided, parts, self.platform, self.progress, names).judged(decided)
+
+        def decide(more: Mapping[str, object]) -> Program:
+            return run_all(DECIDING_PASSES, calibrated, {**self.settings, **more}, self.progress)
+
+        found, figures = try_integer_products(judged, len(some(parts.held)), decide)
+        settings = {**self.settings, **INTEGERS} if figures.kept else self.settings
+        return found.program, found, figures, settings
 
     def stored(self, folder: Path) -> StoredFinish:
         """A description from which another process makes the same object. `folder` gets the file of the reference."""

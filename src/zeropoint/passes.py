@@ -73,6 +73,7 @@ from zeropoint.solve.scale_parts import scale_parts
 from zeropoint.solve.split_channels import split_channels
 from zeropoint.solve.split_contractions import split_contractions
 from zeropoint.solve.split_joins import split_joins
+from zeropoint.solve.unrounded import PRODUCTS
 from zeropoint.split_composites import split_composites
 from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 from zeropoint.targets import Target
@@ -177,10 +178,11 @@ def _propagate(
     profile: str | None = None,
     ranges: str = DEFAULT_RANGES,
     integer_io: bool = False,
+    products: str = PRODUCTS[0],
 ) -> Program:
     """`propagate` with its options. Checks bodies first, because a text may have regions that do not compute their
     kernel."""
-    program = propagate(program, target, profile, ranges=ranges, integer_io=integer_io)
+    program = propagate(program, target, profile, ranges=ranges, integer_io=integer_io, products=products)
     check_bodies(program)
     return program
 

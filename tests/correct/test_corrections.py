@@ -19,7 +19,17 @@ from random_networks import Case, cases
 from zeropoint.calibrate import Progress, silent
 from zeropoint.cli.effort import EFFORTS
 from zeropoint.cli.quantization import quantize as quantize_command
-from zeropoint.correct import DEFAULT_EFFORT, EQUALIZE, METHODS, PRESETS, Platform, SampleParts, closed_form, correct
+from zeropoint.correct import (
+    DEFAULT_EFFORT,
+    EQUALIZE,
+    METHODS,
+    PRESETS,
+    PRODUCTS,
+    Platform,
+    SampleParts,
+    closed_form,
+    correct,
+)
 from zeropoint.correct.contractions import contraction_kernel, give_biases
 from zeropoint.correct.effort import check_methods
 from zeropoint.correct.empirical_bias import balanced_bias
@@ -301,10 +311,10 @@ def test_the_command_line_offers_the_efforts_there_are() -> None:
 def test_efforts_and_corrections_are_checked() -> None:
     assert check_methods("fast", None) == ("analytic_bias",)
     assert check_methods("fast", ["closed_form"]) == ("closed_form",)
-    assert all(name in (EQUALIZE, *METHODS, *REFINEMENTS) for preset in PRESETS.values() for name in preset)
+    assert all(name in (EQUALIZE, PRODUCTS, *METHODS, *REFINEMENTS) for preset in PRESETS.values() for name in preset)
     with pytest.raises(ValueError, match="found effort 'most', expected one of: none, fast, balanced, best"):
         check_methods("most", None)
-    with pytest.raises(ValueError, match="found correction 'luck', expected one of: equalize, analytic_bias, "):
+    with pytest.raises(ValueError, match="found correction 'luck', expected one of: equalize, integer_products, analytic_bias, "):
         check_methods("none", ["luck"])
     assert check_methods("none", ["block_reconstruction"]) == ("block_reconstruction",)
 

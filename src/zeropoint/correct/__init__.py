@@ -5,12 +5,13 @@ from zeropoint.correct.effort import (
     Corrections,
     EffortFigures,
     Equalized,
+    IntegerProducts,
     check_methods,
     correct,
     judge_of,
 )
-from zeropoint.correct.judge import Judged
-from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, MOST_EFFORT, PRESETS, Platform
+from zeropoint.correct.judge import Judged, OutputNoise
+from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, MOST_EFFORT, PRESETS, PRODUCTS, Platform
 from zeropoint.correct.sample_parts import SampleParts, some
 
 __all__ = [
@@ -19,11 +20,14 @@ __all__ = [
     "METHODS",
     "MOST_EFFORT",
     "PRESETS",
+    "PRODUCTS",
     "Attempt",
     "Corrections",
     "EffortFigures",
     "Equalized",
+    "IntegerProducts",
     "Judged",
+    "OutputNoise",
     "Platform",
     "SampleParts",
     "check_methods",

@@ -28,7 +28,7 @@ from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.methods import CORRECTIONS as NAMES
-from zeropoint.correct.methods import EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform
+from zeropoint.correct.methods import DECIDED_FIRST, EQUALIZE, METHODS, PRESETS, PRODUCTS, REFINEMENTS, Platform
 from zeropoint.correct.sample_parts import SampleParts, Samples, some
 from zeropoint.correct.walk import fitting
 from zeropoint.errors import OptionError
@@ -72,6 +72,22 @@ class Equalized:
 
 
 @dataclass(frozen=True)
+class IntegerProducts:
+    """The SQNR of the worst output on the held-back samples, in dB, without corrections: with `count` contractions in
+    float before a function, and with integer operands for these."""
+
+    count: int
+    before: float
+    after: float
+    kept: bool
+
+    def __str__(self) -> str:
+        those = "the contraction" if self.count == 1 else f"the {self.count} contractions"
+        done = "kept" if self.kept else "undone"
+        return f"{self.after:.2f} dB, {self.before:.2f} dB with {those} in float; {done}"
+
+
+@dataclass(frozen=True)
 class Corrections:
     """The result of an effort: the figures `before` and `after`, the `attempts` in order, and the method kept."""
 
@@ -83,6 +99,8 @@ class Corrections:
     kept: str | None = None
     equalized: Equalized | None = None
     """The result of equalization; None if it was not tried or changes nothing."""
+    products: IntegerProducts | None = None
+    """The result of integer operands for contractions that are float otherwise; None if there are none."""
     fitted: int = 0
     """The number of fitted samples; 0 if the same samples judge."""
     counted: bool = False
@@ -103,7 +121,8 @@ class Corrections:
     def facts(self) -> list[Fact]:
         """A fact for each method."""
         before = self.before.held if self.before else 0.0
-        first = [] if self.equalized is None else [Fact(EQUALIZE, str(self.equalized), "calibrated", self.judges)]
+        tried = ((EQUALIZE, self.equalized), (PRODUCTS, self.products))
+        first = [Fact(name, str(found), "calibrated", self.judges) for name, found in tried if found is not None]
         return first + [
             Fact(
                 attempt.method,
@@ -135,8 +154,11 @@ class Corrections:
         """One line: the SQNR of the worst output, and which methods were kept or undone."""
         after, before = self.after, self.before
         if after is None or before is None:
-            return "no corrections" if self.equalized is None else f"{EQUALIZE}: {self.equalized}, on {self.judges}"
+            tried = ((EQUALIZE, self.equalized), (PRODUCTS, self.products))
+            found = "; ".join(f"{name}: {made}, on {self.judges}" for name, made in tried if made is not None)
+            return found or "no corrections"
         done = [] if self.equalized is None else [(EQUALIZE, self.equalized.kept)]
+        done += [] if self.products is None else [(PRODUCTS, self.products.kept)]
         done += [(attempt.method, attempt.method in self.all_kept) for attempt in self.attempts]
         tried = ", ".join(f"{name} {'kept' if kept else 'undone'}" for name, kept in done) + self._again
         if self.counted:
@@ -192,6 +214,7 @@ def correct(
     progress: Progress = silent,
     reference: Program | None = None,
     equalized: Equalized | None = None,
+    products: IntegerProducts | None = None,
     refit: bool = True,
     judged: Judged | None = None,
 ) -> Corrected:
@@ -199,15 +222,16 @@ def correct(
 
     Also a record of what was tried. `reference` is the propagated program whose float form gives the expected
     outputs; it defaults to `program`. (Equalization changes the float form slightly where a clamp cuts.) `equalized` is
-    the result of equalization, for the record. With `refit`, the kept method is fitted again to all samples, if it
-    benefits from more samples. `judged` is the program with `judge_of` these parts, if its outputs have already been
+    the result of equalization, and `products` that of integer operands, for the record. With `refit`, the kept method
+    is fitted again to all samples, if it benefits from more samples. `judged` is the program with `judge_of` these
+    parts, if its outputs have already been
     compared. Raises OptionError for an unknown effort or method, and passes on the errors of the engines.
     """
-    names = [name for name in check_methods(effort, methods) if name != EQUALIZE]
-    if not parts.fitted or not (names or equalized):
+    names = [name for name in check_methods(effort, methods) if name not in DECIDED_FIRST]
+    if not parts.fitted or not (names or equalized or products):
         return Corrected(program, Corrections(effort, parts.judges))
     if not names:
-        return _recorded(program, Corrections(effort, parts.judges, equalized=equalized))
+        return _recorded(program, Corrections(effort, parts.judges, equalized=equalized, products=products))
     if judged is None:
         judged = judge_of(reference or program, parts, platform, progress, names).judged(program)
     judge = judged.judge
@@ -219,7 +243,7 @@ def correct(
         made, again = trial.refitted(best) if refit else (best, 0)
     first, last = (trial.figures(noise) for noise in (judged.noise(), best.noise))
     count = len(parts.fitted) if parts.apart else 0
-    figures = (first, last, tuple(attempts), best.method, equalized, count, judge.counts, again, best.refined)
+    figures = (first, last, tuple(attempts), best.method, equalized, products, count, judge.counts, again, best.refined)
     return _recorded(made.program, Corrections(effort, parts.judges, *figures), made.integer)
 
 

@@ -140,6 +140,10 @@ def _closed_form(kernel: ContractionKernel) -> CorrectionMethod:
 EQUALIZE = "equalize"
 """The name of equalization. It changes the float network before ranges are decided (`correct.equalize`). It is kept or
 undone before the methods below are tried."""
+PRODUCTS = "integer_products"
+"""The name of integer operands for contractions that are float otherwise (`integer_products.py`). They are decided
+before the methods below are tried."""
+DECIDED_FIRST = (EQUALIZE, PRODUCTS)
 METHODS: Mapping[str, Method] = {
     "analytic_bias": Method(_analytic, "biases minus the mean error of rounded weights, from channel means"),
     "empirical_bias": Method(
@@ -160,15 +164,15 @@ REFINEMENTS: Mapping[str, Refinement] = {
     BLOCKS: Refinement(_reconstruct_blocks, "rounding of weights, learned block by block with gradients"),
 }
 """The refinements by name. Each is tried on top of the best program of the methods, and kept if it improves that."""
-CORRECTIONS = (EQUALIZE, *METHODS, *REFINEMENTS)
+CORRECTIONS = (*DECIDED_FIRST, *METHODS, *REFINEMENTS)
 """All names of corrections."""
 
 
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "fast": ("analytic_bias",),
-    "balanced": (EQUALIZE, "empirical_bias"),
-    "best": (EQUALIZE, "empirical_bias", "closed_form", BLOCKS),
+    "balanced": (EQUALIZE, PRODUCTS, "empirical_bias"),
+    "best": (EQUALIZE, PRODUCTS, "empirical_bias", "closed_form", BLOCKS),
 }
 """The methods that an effort tries, in order."""
 DEFAULT_EFFORT, MOST_EFFORT = "balanced", "best"

@@ -58,7 +58,7 @@ from zeropoint.solve.rounding_noise import (
     activations,
     is_demanded,
 )
-from zeropoint.solve.unrounded import LINEAR, Unrounded, WidthReader
+from zeropoint.solve.unrounded import LINEAR, PRODUCTS, Unrounded, WidthReader
 from zeropoint.solve.zero_divisors import rounds_to_zero
 from zeropoint.targets import DATA, Target
 from zeropoint.targets.logical_kernels import POSITIONS
@@ -71,11 +71,13 @@ TRUTH = ("compare", *POSITIONS)
 """Kernels whose results are booleans or positions, which have no SQNR."""
 
 
-def unrounded_kernels(program: Program, target: Target, constraints: Constraints) -> Unrounded:
+def unrounded_kernels(
+    program: Program, target: Target, constraints: Constraints, products: str = PRODUCTS[0]
+) -> Unrounded:
     """Find the regions that stay float and the ports that need more than 8 bits, from the functions with observed
-    operands."""
+    operands. `products` is one of `PRODUCTS`."""
     noise = RoundingNoise.of(program, target, constraints)
-    found = Unrounded(target, constraints, noise)
+    found = Unrounded(target, constraints, noise, products)
     if target.least_sqnr:
         _Functions(target, constraints, noise, found).judge([*program.entry.ops])
     return found

@@ -48,6 +48,7 @@ from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.separate import separate
 from zeropoint.solve.sized_parts import SizedParts
 from zeropoint.solve.specs import Specs
+from zeropoint.solve.unrounded import PRODUCTS
 from zeropoint.targets import OUTPUT, Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
@@ -57,17 +58,22 @@ PART_TOLERANCE = 8.0
 
 
 def settle_kernels(
-    program: Program, target: Target, constraints: Constraints, ranges: str, joined: Collection[SSAValue] = ()
+    program: Program,
+    target: Target,
+    constraints: Constraints,
+    ranges: str,
+    joined: Collection[SSAValue] = (),
+    products: str = PRODUCTS[0],
 ) -> tuple[PortGraph, Specs]:
     """Choose kernels and port types, without the joins that stay float. Their regions carry the reason.
 
-    `joined` has the float values that must have one type for all readers.
+    `joined` has the float values that must have one type for all readers. `products` is one of `unrounded.PRODUCTS`.
     """
     left: dict[QuantizeRegionOp, str] = {}
     compared: set[Operation] = set()
     # Each round keeps more kernels float, or stops narrowing by more comparisons, so the loop ends.
     while True:
-        kernels = KernelChoice(target, constraints, left).choose(program)
+        kernels = KernelChoice(target, constraints, left, products).choose(program)
         floats = {op for op in program.entry.ops if compares(op)} - {kernel.region for kernel in kernels}
         if not floats <= compared:
             narrow_ranges(program, constraints, compared := compared | floats)

@@ -40,7 +40,7 @@ from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.reader_storages import Asked, reader_storages
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import PortNumber
-from zeropoint.solve.unrounded import Unrounded
+from zeropoint.solve.unrounded import PRODUCTS, Unrounded
 from zeropoint.targets import (
     NIBBLE,
     OUTPUT,
@@ -90,6 +90,7 @@ class KernelChoice:
     target: Target
     constraints: Constraints
     left: Mapping[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
+    products: str = PRODUCTS[0]
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: Unrounded = field(init=False)
     asked: dict[PortNumber, Asked] = field(init=False)
@@ -99,7 +100,7 @@ class KernelChoice:
         """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the other regions."""
         kernels: list[ChosenKernel] = []
         self.weights = program.weights
-        self.widths = unrounded_kernels(program, self.target, self.constraints)
+        self.widths = unrounded_kernels(program, self.target, self.constraints, self.products)
         self.asked = reader_storages(program, self.target)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:

@@ -70,6 +70,7 @@ from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.rescale import is_rescale, rescale_region
 from zeropoint.solve.specs import Specs
 from zeropoint.solve.termination import PortNumber, Termination
+from zeropoint.solve.unrounded import PRODUCTS
 from zeropoint.targets import OUTPUT, Target
 
 
@@ -268,6 +269,7 @@ def propagate(
     *,
     ranges: str = DEFAULT_RANGES,
     integer_io: bool = False,
+    products: str = PRODUCTS[0],
 ) -> Program:
     """A copy with specs for every region that `target` has a kernel for. The other regions carry the reason why they
     stay float.
@@ -275,12 +277,16 @@ def propagate(
     If a kernel's row names its own rounding profile, its region carries that profile, unless a `profile` is given for
     all. `ranges` is the rule from a range to scale and zero point: `asymmetric` or `minmax-nudged`. With `integer_io`,
     all kernels that read an input of the program share one type for it. Otherwise each of them quantizes it for itself.
+    `products` says what a contraction does whose rounded operands a float function after it does not tolerate: it is
+    float (`judged`), or it has integer operands and its accumulators are dequantized (`integers`).
 
     Raises MissingStatistics if a value without statistics needs parameters, and PropagationError if constraints cannot
     be satisfied.
     """
     if ranges not in RANGE_RULES:
         raise PropagationError(f"found ranges '{ranges}', expected one of: {', '.join(RANGE_RULES)}")
+    if products not in PRODUCTS:
+        raise PropagationError(f"found products '{products}', expected one of: {', '.join(PRODUCTS)}")
     program = program.for_change()
     _check_retargeting(program, target)
     constraints = take_constraints(program, target.scale_type, integer_io=integer_io, kernels=target.by_kernel)
@@ -291,7 +297,8 @@ def propagate(
     limit_moved_ranges(program, constraints)
     narrow_ranges(program, constraints)
     bound_constant_operands(program, constraints)
-    graph, specs = settle_kernels(program, target, constraints, ranges, joined=program.entry.args if integer_io else ())
+    joined = program.entry.args if integer_io else ()
+    graph, specs = settle_kernels(program, target, constraints, ranges, joined, products)
     # Constants were duplicated, so ops have new positions.
     positions = {op: position for position, op in enumerate(program.entry.ops)}
     kernels = sorted(graph.kernels, key=lambda kernel: positions[kernel.region])

@@ -20,10 +20,14 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import Noisy, PointDistribution, RealFunction, loss, normalized_loss, with_noise
@@ -35,6 +39,11 @@ from zeropoint.solve.rounding_noise import CONTRACTIONS, CONTRACTIONS_KEPT, Roun
 from zeropoint.solve.termination import PortNumber, result_port
 from zeropoint.targets import Target
 
+PRODUCTS = ("judged", "integers")
+"""What a contraction does whose rounded operands a float function after it does not tolerate: it stays float, or it
+keeps its integer operands and passes its accumulators on."""
+UNROUNDED = "its result must not be rounded"
+"""How the reason of a kernel that stays float for a function after it begins."""
 LINEAR = ("add", "subtract", "multiply", "maximum", "minimum", "mean", "sum", "average_pool", "batch_matmul")
 """Kernels that never need wider operands. They pass on the noise of a rounded operand, but do not amplify it."""
 
@@ -74,6 +83,7 @@ class Unrounded:
     target: Target
     constraints: Constraints
     noise: RoundingNoise
+    products: str = PRODUCTS[0]
     floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     wide: dict[PortNumber, int] = field(default_factory=dict[PortNumber, int])
     _traced: dict[str, dict[SSAValue, int]] = field(default_factory=dict[str, dict[SSAValue, int]])
@@ -127,7 +137,7 @@ class Unrounded:
         found: list[tuple[SSAValue, WidthReader]] = []
         for index, operand in activations(maker):
             behind = self._behind(maker, index, value, reader)
-            if behind is None:
+            if behind is None or (kernel is not None and behind.bits is None and self._has_integers(kernel)):
                 continue
             if kernel is not None and behind.bits is not None and kernel not in self.floats:
                 self.wide[kernel, index] = behind.bits
@@ -146,7 +156,7 @@ class Unrounded:
         if reader.bits is not None and any(max(row.rule(port).widths) >= reader.bits for row in rows):
             self.wide[region, port] = reader.bits
             return
-        self.leave(region, value, f"its result must not be rounded: {reader.why}")
+        self.leave(region, value, f"{UNROUNDED}: {reader.why}")
 
     def _behind(self, maker: Operation, index: int, value: SSAValue, reader: WidthReader) -> WidthReader | None:
         """The reader composed with `maker` as a function of operand `index`; None if the reader tolerates that
@@ -202,6 +212,10 @@ class Unrounded:
         enough = reader.bits is None or bears(Storage.of(f"i{reader.bits}"), 0.0)
         return reader if enough else replace(reader, bits=None)
 
+    def _has_integers(self, region: QuantizeRegionOp) -> bool:
+        """Whether the operands of a contraction are rounded although a float function after it does not tolerate it."""
+        return self.products == "integers" and self._gives_reals(region)
+
     def _gives_reals(self, region: QuantizeRegionOp) -> bool:
         """Whether only float ops read a contraction, so that they get its dequantized accumulators."""
         readers = [use.operation for use in region.outputs[0].uses]
@@ -214,6 +228,18 @@ class Unrounded:
 
     def _is_kernel(self, reader: object) -> bool:
         return isinstance(reader, QuantizeRegionOp) and bool(self.noise.rows(reader))
+
+
+def float_products(program: Program) -> int:
+    """The number of contractions of a propagated program that stay float for a function after them, and that could pass
+    their accumulators on."""
+
+    def is_one(region: QuantizeRegionOp) -> bool:
+        reason = region.attributes.get(FLOAT_REASON)
+        kept = isinstance(reason, StringAttr) and reason.data.startswith(UNROUNDED)
+        return kept and region.logical_kernel.data in CONTRACTIONS and plain_contraction(region) is not None
+
+    return sum(map(is_one, regions_of(program)))
 
 
 def _scaled(factor: float) -> RealFunction:
