@@ -133,6 +133,35 @@ def attention_of_pixels(net: Net) -> str:
     return net.conv(net.op("Add", x, made), 8, 5)
 
 
+def attention_of_heads(net: Net) -> str:
+    x = net.conv("x", 3, 8)
+    queries, keys, values = (net.reshape(net.conv(x, 8, 8, 1), 1, 2, 4, 48) for _ in range(3))
+    scores = net.op("Softmax", net.op("MatMul", net.transpose(queries, 0, 1, 3, 2), keys), axis=-1)
+    made = net.transpose(net.op("MatMul", scores, net.transpose(values, 0, 1, 3, 2)), 0, 1, 3, 2)
+    return net.conv(net.op("Add", x, net.reshape(made, 1, 8, 8, 6)), 8, 5)
+
+
+def attention_of_a_detector(net: Net) -> str:
+    """As in YOLO11: queries, keys and values are parts of each head."""
+    x = net.conv("x", 3, 8)
+    parts = net.reshape(net.conv(x, 8, 16, 1), 1, 2, 8, 48)
+    queries, keys, values = net.split("Split", 3, parts, net.constant(np.array([2, 2, 4])), axis=2)
+    scores = net.op("MatMul", net.transpose(queries, 0, 1, 3, 2), keys)
+    scores = net.op("Softmax", net.op("Mul", scores, net.constant(np.float32(0.7))), axis=-1)
+    y = net.reshape(net.op("MatMul", values, net.transpose(scores, 0, 1, 3, 2)), 1, 8, 8, 6)
+    places = net.op("Conv", net.reshape(values, 1, 8, 8, 6), net.weights(8, 1, 3, 3), pads=[1] * 4, group=8)
+    return net.op("Add", x, net.conv(net.op("Add", y, places), 8, 8, 1))
+
+
+def attention_of_ten_heads(net: Net) -> str:
+    """Too many for a product of each."""
+    x = net.conv("x", 3, 20)
+    queries, keys, values = (net.reshape(net.conv(x, 20, 20, 1), 1, 10, 2, 48) for _ in range(3))
+    scores = net.op("Softmax", net.op("MatMul", net.transpose(queries, 0, 1, 3, 2), keys), axis=-1)
+    y = net.op("MatMul", values, net.transpose(scores, 0, 1, 3, 2))
+    return net.conv(net.op("Add", x, net.reshape(y, 1, 20, 8, 6)), 20, 5)
+
+
 def rows_of_text(net: Net) -> str:
     """Channels and rows are one dimension, columns are the time."""
     x = net.transpose(net.reshape(net.conv("x", 3, 8), 1, 64, 6), 0, 2, 1)
@@ -171,6 +200,9 @@ FORMS: dict[Callable[[Net], str], int] = {
     selected_channels: 0,
     distances_of_a_detector: 0,
     attention_of_pixels: 0,
+    attention_of_heads: 0,
+    attention_of_a_detector: 0,
+    attention_of_ten_heads: 4,
     rows_of_text: 1,
     patches_and_back: 2,
     function_after_flatten: 0,

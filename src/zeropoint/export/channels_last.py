@@ -22,12 +22,15 @@ from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects.func import ReturnOp as FunctionReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.export.heads import product_by_heads
+from zeropoint.export.movement_regions import transpose_region
 from zeropoint.export.permute import permuted
 from zeropoint.export.permuted import Permuted, Rewriting, inverse, is_identity, is_pointwise, permuted_type
 from zeropoint.export.port_orders import reorder_arguments, reorder_results
+from zeropoint.export.region_types import made_as, multiplies_activations, only_a_product_reads, only_moves
 from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order
 from zeropoint.export.unit_moves import reshape_unit_moves
 from zeropoint.export.wanted_orders import SPATIAL, permutation, wanted_orders, window_order
@@ -44,14 +47,6 @@ from zeropoint.targets.logical_kernels import RESIZES
 
 IMAGE = frozenset({1, 2})
 """The dimensions of an image, channels last."""
-
-
-def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
-    """A region that transposes a value. Its operand and its result have the type `spec`."""
-    block = Block(arg_types=[value.type])
-    moved = TransposeOp(block.args[0], order)
-    block.add_ops([moved, ReturnOp([moved.result])])
-    return QuantizeRegionOp([value], [moved.result.type], "transpose", [spec], [spec], Region(block))
 
 
 @dataclass
@@ -177,8 +172,6 @@ class _Pass:
         """The new order of every input; None for weights, biases and inputs of rank below 2."""
         # Weights keep their layout here, because each exporter transposes them to that of its operator.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp | DotGeneralOp)}
-        if self._multiplies(ops, arguments, inputs):
-            return [self._own_order(value) for value in inputs]
         found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
             rank = len(shape_of(value))
@@ -198,7 +191,7 @@ class _Pass:
         """
         if value in self.natural:
             return self.natural[value].order
-        op, kind = value.owner, _made_as(value)
+        op, kind = value.owner, made_as(value)
         moved = permutation(op) if isinstance(op, Operation) else None
         if moved is None or not value.has_one_use() or moved[-2:] != (len(moved) - 1, len(moved) - 2):
             return None
@@ -210,12 +203,6 @@ class _Pass:
         self.undone.setdefault((value, moved), op.operands[0])
         return moved
 
-    def _multiplies(self, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]) -> bool:
-        """Whether these ops multiply two activations."""
-        sides = {op.rhs for op in ops if isinstance(op, DotGeneralOp)}
-        ports = zip(arguments, inputs, strict=True)
-        return any(argument in sides and constant_array(value, self.weights) is None for argument, value in ports)
-
     def region(self, region: QuantizeRegionOp) -> None:
         """Rewrite a region to channels-last if there is an order for it and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
@@ -223,11 +210,16 @@ class _Pass:
         order = self._image_order(ops, region.inputs[0]) if resizes else self.order(ops, region.inputs)
         if order is None and permutation(region) is not None and region.outputs[0] in self.wanted:
             order = _kept(region.inputs[0])
-        if order is None and self._multiplies(ops, arguments, region.inputs):
+        multiplies = multiplies_activations(region, self.weights)
+        if order is None and multiplies:
             order = _kept(region.inputs[0])
-        if order is None or len(region.outputs) != 1:
+        if order is None or len(region.outputs) != 1 or self._leaves(region):
             return
-        roles = self.orders(order, ops, arguments, region.inputs)
+        roles = (
+            [self._own_order(value) for value in region.inputs]
+            if multiplies
+            else self.orders(order, ops, arguments, region.inputs)
+        )
         made = self._body(ops, list(arguments), roles, region)
         if made is None:
             return
@@ -240,11 +232,8 @@ class _Pass:
         if isinstance(result.value, BlockArgument) and ops:
             # The region only transposes into the new order, which its operand already has, so no kernel remains. If
             # the operand is not made in the region's type, the rounding remains: the region is not rewritten.
-            spec, operand = region.output_specs.data[0], region.inputs[result.value.index]
-            if region.input_specs.data[result.value.index] == spec and (
-                _made_as(operand) == spec or _rounds_again(region)
-            ):
-                self.results(region, inputs[result.value.index], result.order, spec)
+            if only_moves(region, result.value.index):
+                self.results(region, inputs[result.value.index], result.order, region.output_specs.data[0])
             return
         copy = QuantizeRegionOp(
             inputs,
@@ -257,7 +246,19 @@ class _Pass:
         copy.attributes.update(region.attributes)
         copy.location = region.location
         Builder(InsertPoint.before(region)).insert(copy)
-        self.results(region, copy.outputs[0], result.order, region.output_specs.data[0])
+        found = product_by_heads(copy, result.order) or Permuted(copy.outputs[0], result.order)
+        self.results(region, found.value, found.order, region.output_specs.data[0])
+
+    def _leaves(self, region: QuantizeRegionOp) -> bool:
+        """Leave a transpose of the model to the product that reads it, if its operand has a new order."""
+        moved, found = permutation(region), self.natural.get(region.inputs[0])
+        if moved is None or found is None or not only_moves(region, 0):
+            return False
+        if not only_a_product_reads(region.outputs[0], self.weights):
+            return False
+        order = tuple(moved.index(dimension) for dimension in found.order)
+        self.results(region, found.value, order, region.output_specs.data[0])
+        return True
 
     def transposition(self, op: Operation) -> None:
         """Record that the operand of a transpose in the model is its result in another order."""
@@ -338,25 +339,6 @@ class _Pass:
 def _kept(value: SSAValue) -> DimensionOrder:
     """The model's order of a value."""
     return tuple(range(len(shape_of(value))))
-
-
-def _made_as(value: SSAValue) -> Attribute | None:
-    """The type in which a kernel makes a value; None for a value that no kernel makes."""
-    owner = value.owner
-    return (
-        owner.output_specs.data[value.index]
-        if isinstance(owner, QuantizeRegionOp) and isinstance(value, OpResult)
-        else None
-    )
-
-
-def _rounds_again(region: QuantizeRegionOp) -> bool:
-    """Whether every reader of a region's result rounds it to the type of the result."""
-    spec = region.output_specs.data[0]
-    return all(
-        isinstance(use.operation, QuantizeRegionOp) and use.operation.input_specs.data[use.index] == spec
-        for use in region.outputs[0].uses
-    )
 
 
 def _broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:
