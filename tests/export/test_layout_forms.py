@@ -184,6 +184,39 @@ def function_after_flatten(net: Net) -> str:
     return net.dense(x, 384, 4)
 
 
+def factors_after_flatten(net: Net) -> str:
+    """As in ArcFace: a batch normalization of every element before the last layer."""
+    x = net.op("Mul", net.op("Flatten", net.conv("x", 3, 8)), net.weights(1, 384))
+    return net.dense(net.op("Add", net.op("Mul", x, net.op("Sigmoid", x)), net.weights(384)), 384, 4)
+
+
+def group_normalization(net: Net) -> str:
+    """As PyTorch exports it."""
+    x = net.reshape(net.conv("x", 3, 8), 1, 2, -1)
+    x = net.op("InstanceNormalization", x, net.constant(np.ones(2, np.float32)), net.constant(np.zeros(2, np.float32)))
+    x = net.op("Mul", net.reshape(x, 1, 8, 8, 6), net.weights(8, 1, 1))
+    return net.conv(net.op("Add", x, net.weights(8, 1, 1)), 8, 5)
+
+
+def group_normalization_in_parts(net: Net) -> str:
+    x = net.reshape(net.conv("x", 3, 8), 1, 2, 4, 8, 6)
+    x = net.op("Sub", x, net.op("ReduceMean", x, axes=[2, 3, 4], keepdims=1))
+    variance = net.op("ReduceMean", net.op("Mul", x, x), axes=[2, 3, 4], keepdims=1)
+    x = net.op("Div", x, net.op("Sqrt", net.op("Add", variance, net.constant(np.float32(1e-5)))))
+    return net.conv(net.reshape(x, 1, 8, 8, 6), 8, 5)
+
+
+def lengths_of_pixels(net: Net) -> str:
+    return net.conv(net.op("LpNormalization", net.conv("x", 3, 8), axis=1, p=2), 8, 5)
+
+
+def linear_attention(net: Net) -> str:
+    """A softmax over the pixels, which a product reads."""
+    x = net.transpose(net.reshape(net.conv("x", 3, 8), 1, 8, 48), 0, 2, 1)
+    keys = net.op("Softmax", net.op("MatMul", x, net.weights(8, 8)), axis=1)
+    return net.op("MatMul", net.transpose(keys, 0, 2, 1), net.op("MatMul", x, net.weights(8, 8)))
+
+
 def neighbouring_channels(net: Net) -> str:
     """The window over channels is one over the rows of an image that has the model's order."""
     return net.conv(net.op("LRN", net.conv("x", 3, 8), size=3, alpha=0.3), 8, 5)
@@ -206,6 +239,11 @@ FORMS: dict[Callable[[Net], str], int] = {
     rows_of_text: 1,
     patches_and_back: 2,
     function_after_flatten: 0,
+    factors_after_flatten: 0,
+    group_normalization: 0,
+    group_normalization_in_parts: 0,
+    lengths_of_pixels: 0,
+    linear_attention: 1,
     neighbouring_channels: 2,
 }
 """The forms, and the transposes in their files."""

@@ -28,9 +28,24 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from zeropoint.export.heads import product_by_heads
 from zeropoint.export.movement_regions import transpose_region
 from zeropoint.export.permute import permuted
-from zeropoint.export.permuted import Permuted, Rewriting, inverse, is_identity, is_pointwise, permuted_type
+from zeropoint.export.permuted import (
+    Permuted,
+    Rewriting,
+    in_order_of,
+    inverse,
+    is_identity,
+    is_pointwise,
+    permuted_type,
+)
 from zeropoint.export.port_orders import reorder_arguments, reorder_results
-from zeropoint.export.region_types import made_as, multiplies_activations, only_a_product_reads, only_moves
+from zeropoint.export.region_types import (
+    broadcast_order,
+    made_as,
+    multiplies_activations,
+    only_a_product_reads,
+    only_moves,
+    softmax_order,
+)
 from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order
 from zeropoint.export.unit_moves import reshape_unit_moves
 from zeropoint.export.wanted_orders import SPATIAL, permutation, wanted_orders, window_order
@@ -39,7 +54,14 @@ from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.linear_resizes import resize_matrices
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvolutionOp, DotGeneralOp, TransposeOp
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    CompareOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    TransposeOp,
+)
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
@@ -121,7 +143,7 @@ class _Pass:
             return self.undone[value, order]
         key = (value, order, spec)
         if key not in self.given:
-            source = Permuted(value, _kept(value)) if found is None else found
+            source = Permuted(value, kept_order(value)) if found is None else found
             moved = tuple(source.order.index(dimension) for dimension in order)
             self.given[key] = self.transposed(source.value, moved, spec, before)
         return self.given[key]
@@ -181,7 +203,7 @@ class _Pass:
                 found.append(order)
             else:
                 known = self.natural[value].order if value in self.natural else None
-                found.append(known or _broadcast_order(argument, ops, order))
+                found.append(known or broadcast_order(argument, ops, order))
         return found
 
     def _own_order(self, value: SSAValue) -> DimensionOrder | None:
@@ -209,10 +231,11 @@ class _Pass:
         resizes = region.logical_kernel.data in RESIZES
         order = self._image_order(ops, region.inputs[0]) if resizes else self.order(ops, region.inputs)
         if order is None and permutation(region) is not None and region.outputs[0] in self.wanted:
-            order = _kept(region.inputs[0])
+            order = kept_order(region.inputs[0])
+        order = softmax_order(region, self.natural, self.weights) or order
         multiplies = multiplies_activations(region, self.weights)
         if order is None and multiplies:
-            order = _kept(region.inputs[0])
+            order = kept_order(region.inputs[0])
         if order is None or len(region.outputs) != 1 or self._leaves(region):
             return
         roles = (
@@ -321,42 +344,31 @@ class _Pass:
             return
         wanted, values = self.wanted.get(op.results[0]), self.natural
         if not any(value in values for value in op.operands):
-            if wanted is None or not isinstance(op, TransposeOp):
-                return
-            values = {op.operand: Permuted(op.operand, _kept(op.operand))}
+            values = self._in_wanted_order(op, wanted)
+        if not values:
+            return
         builder = Builder(InsertPoint.before(op))
         found = permuted(op, Rewriting(builder, self.weights, values, wanted=wanted))
         if found is not None:
             self.results(op, found.value, found.order, None)
+
+    def _in_wanted_order(self, op: Operation, wanted: WantedOrder | None) -> Mapping[SSAValue, Permuted]:
+        """The operands of an op that has none in a new order, as its readers want them: of a transpose, or of a
+        comparison with values that are repeated. Empty for other ops."""
+        if wanted is None:
+            return {}
+        if isinstance(op, TransposeOp):
+            return {op.operand: Permuted(op.operand, kept_order(op.operand))}
+        if not isinstance(op, CompareOp):
+            return {}
+        moved = {value: self._repeated(value, wanted.order) for value in op.operands}
+        return {value: Permuted(made, wanted.order) for value, made in moved.items() if made is not None}
 
     def settle(self, op: Operation) -> None:
         """Restore the old order of the operands of an op that is not rewritten."""
         for index, value in enumerate(op.operands):
             if value in self.natural:
                 op.operands[index] = self.original(value, op)
-
-
-def _kept(value: SSAValue) -> DimensionOrder:
-    """The model's order of a value."""
-    return tuple(range(len(shape_of(value))))
-
-
-def _broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:
-    """The order of an argument whose broadcast gets `order`; None if it keeps the model's."""
-    for op in ops:
-        if isinstance(op, BroadcastInDimOp) and op.operand is argument and len(shape_of(op.result)) == len(order):
-            dimensions = array_values(op.broadcast_dimensions)
-            found = tuple(sorted(range(len(dimensions)), key=lambda i: order.index(dimensions[i])))
-            return None if is_identity(found) else found
-    return None
-
-
-def in_order_of(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
-    """A value in another order, by a transpose in the body of a kernel that the runtime computes as one operator."""
-    if value.order == order:
-        return value
-    moved = TransposeOp(value.value, [value.order.index(dimension) for dimension in order])
-    return Permuted(builder.insert(moved).result, order)
 
 
 def channels_last(program: Program, *, ports: bool = False) -> Program:
