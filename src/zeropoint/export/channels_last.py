@@ -35,6 +35,7 @@ from zeropoint.export.permuted import (
     inverse,
     is_identity,
     is_pointwise,
+    kept_order,
     permuted_type,
 )
 from zeropoint.export.port_orders import reorder_arguments, reorder_results
