@@ -1,8 +1,8 @@
 """Bounds of clamps, of which OpenVINO would round those of a dequantized value.
 
-OpenVINO moves a clamp before the dequantization of its operand and truncates the bounds to stored integers: a clamp to 1
-of a value in steps of 0.3 gives 0.9. It does so with one bound for all elements, as a `Clip`, or as `Max` and `Min` of
-a scalar. With a bound for each element along a dimension it computes floats.
+OpenVINO moves a clamp before the dequantization of its operand and truncates the bounds to stored integers: a clamp to
+1 of a value in steps of 0.3 gives 0.9. It does so with one bound for all elements, as a `Clip`, or as `Max` and `Min`
+of a scalar. With a bound for each element along a dimension it computes floats.
 """
 
 from __future__ import annotations
