@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zeropoint.export.before_merges import compute_before_merges
 from zeropoint.export.channels_last import channels_last
+from zeropoint.export.flat_volumes import flatten_volumes
 from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.merged_terms import split_merged_terms
 from zeropoint.export.moved_chains import merge_chains
@@ -14,4 +15,4 @@ def image_layout(program: Program, *, ports: bool) -> Program:
     """The program with channels last. `ports` says whether images at inputs and outputs are, too."""
     for step in (flatten_windows, merge_chains, compute_before_merges, split_merged_terms):
         program = step(program)
-    return channels_last(program, ports=ports)
+    return flatten_volumes(channels_last(program, ports=ports))
