@@ -29,6 +29,7 @@ TYPES = {
     "float32": "FLOAT32",
     "float64": "FLOAT64",
     "int8": "INT8",
+    "int4": "INT4",
     "int16": "INT16",
     "int32": "INT32",
     "int64": "INT64",
@@ -37,6 +38,7 @@ TYPES = {
     "uint32": "UINT32",
 }
 """The schema's type names by NumPy dtype name."""
+NIBBLE = 4
 
 OperatorOptions = tuple[str, Mapping[str, Any]]
 """The name of an options table of the schema, and the fields that differ from their defaults."""
@@ -73,8 +75,10 @@ class ModelBuilder:
 
     def constant(self, name: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
         """Add a tensor whose elements are stored in the file."""
-        index = self.tensor(name, array.shape, array.dtype.name, quantized)
-        self.tensors[index].buffer = self._buffer(np.ascontiguousarray(array).tobytes())
+        narrow = quantized is not None and quantized.storage.type.width == NIBBLE
+        index = self.tensor(name, array.shape, "int4" if narrow else array.dtype.name, quantized)
+        stored = _in_pairs(array) if narrow else np.ascontiguousarray(array)
+        self.tensors[index].buffer = self._buffer(stored.tobytes())
         return index
 
     def part(self, role: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
@@ -145,6 +149,13 @@ class ModelBuilder:
         self.names[name] = count + 1
         # Checked again, because NAME_1 may be the name of another value.
         return self._unique(f"{name}_{count}") if count else name
+
+
+def _in_pairs(array: Array) -> Array:
+    """Integers of 4 bits, two in a byte, the first in the low bits."""
+    numbers = np.ascontiguousarray(array, np.int8).reshape(-1).view(np.uint8) & 15
+    padded = np.append(numbers, np.zeros(numbers.size % 2, np.uint8))
+    return padded[0::2] | padded[1::2] << 4
 
 
 def _signature(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> Any:
