@@ -21,6 +21,7 @@ from zeropoint.export.litert.filters import filters_of
 from zeropoint.export.litert.padding import spread
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.windows import VALID, ExportedWindow
+from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import transposed_scales
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
@@ -227,12 +228,38 @@ def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def batch_matmul(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """BATCH_MATMUL of two activations."""
+    """BATCH_MATMUL of two activations, or a FULLY_CONNECTED if an imported file has that."""
     op = kernel.first(DotGeneralOp)
     ports = kernel.port(op.lhs), kernel.port(op.rhs)
+    if has_computed_weights(kernel.region):
+        _computed_layer(kernel, emit, op, ports)
+        return
     sides = [emit.operand(kernel.region.inputs[port], kernel.specs[port]) for port in ports]
     result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
     matmul(op, sides, [*(kernel.specs[port] for port in ports), kernel.output_spec], result, emit)
+
+
+def _computed_layer(kernel: ExportKernel, emit: LitertEmission, op: DotGeneralOp, ports: tuple[int, int]) -> None:
+    """FULLY_CONNECTED whose weights are computed. Summed dimensions are moved to the end first."""
+    numbers = op.dot_dimension_numbers.data
+    sides: list[int] = []
+    for port, summed in zip(
+        ports, (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions), strict=True
+    ):
+        shape, kind = shape_of(kernel.region.inputs[port]), kernel.specs[port]
+        kept = [axis for axis in range(len(shape)) if axis not in summed]
+        moved = emit.transposed(emit.operand(kernel.region.inputs[port], kind), [*kept, *summed], kind)
+        terms = prod(shape[axis] for axis in summed)
+        sides.append(emit.reshaped(moved, (prod(shape[axis] for axis in kept), terms), kind))
+    result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
+    rows, columns = (emit.builder.tensors[side].shape[0] for side in sides)
+    plain = kernel.output_shape == (rows, columns)
+    made = result if plain else emit.temporary(emit.name(kernel.region.outputs[0]), (rows, columns), kernel.output_spec)
+    fields = {"fusedActivationFunction": activation(kernel), "keepNumDims": False}
+    # -1: no bias
+    emit.operator("FULLY_CONNECTED", [*sides, -1], [made], ("FullyConnectedOptions", fields), 5)
+    if not plain:
+        emit.reshape(made, result)
 
 
 KERNELS = {
