@@ -29,6 +29,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.targets.logical_kernels import REDUCTIONS
 
 ELEMENTWISE = (BinaryOp, ClampOp, CompareOp, ConvertOp, SelectOp, UnaryOp)
 
@@ -148,6 +149,10 @@ def region_on_parts(
     `known` has the operands over the parts.
     """
     arguments, ops = region.body.block.args, list(region.body.block.ops)
+    reduces = any(isinstance(op, ReduceOp) for op in ops) and region.is_quantized
+    if reduces and region.logical_kernel.data not in REDUCTIONS:
+        # The operator of a softmax computes along one dimension.
+        return None
     if len(region.outputs) != 1 or shape_of(region.outputs[0]) != split.merged or isinstance(ops[0], ReshapeOp):
         return None
     arrays = {value: constant_array(value, weights) for value in region.inputs if value not in known}
