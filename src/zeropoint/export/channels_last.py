@@ -82,6 +82,7 @@ class _Pass:
 
     weights: Weights
     wanted: Mapping[SSAValue, WantedOrder]
+    by_heads: bool
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
     specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     given: dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue] = field(
@@ -270,7 +271,7 @@ class _Pass:
         copy.attributes.update(region.attributes)
         copy.location = region.location
         Builder(InsertPoint.before(region)).insert(copy)
-        found = product_by_heads(copy, result.order) or Permuted(copy.outputs[0], result.order)
+        found = (self.by_heads and product_by_heads(copy, result.order)) or Permuted(copy.outputs[0], result.order)
         self.results(region, found.value, found.order, region.output_specs.data[0])
 
     def _leaves(self, region: QuantizeRegionOp) -> bool:
@@ -356,12 +357,10 @@ class _Pass:
     def _in_wanted_order(self, op: Operation, wanted: WantedOrder | None) -> Mapping[SSAValue, Permuted]:
         """The operands of an op that has none in a new order, as its readers want them: of a transpose, or of a
         comparison with values that are repeated. Empty for other ops."""
-        if wanted is None:
+        if wanted is None or not isinstance(op, CompareOp | TransposeOp):
             return {}
         if isinstance(op, TransposeOp):
             return {op.operand: Permuted(op.operand, kept_order(op.operand))}
-        if not isinstance(op, CompareOp):
-            return {}
         moved = {value: self._repeated(value, wanted.order) for value in op.operands}
         return {value: Permuted(made, wanted.order) for value, made in moved.items() if made is not None}
 
@@ -372,13 +371,13 @@ class _Pass:
                 op.operands[index] = self.original(value, op)
 
 
-def channels_last(program: Program, *, ports: bool = False) -> Program:
+def channels_last(program: Program, *, ports: bool = False, by_heads: bool = False) -> Program:
     """The program with convolutions, windows and the ops between them in channels-last layout.
 
     `ports` also reorders inputs and outputs of rank 3 and more that would otherwise need a transpose.
     """
     program = program.clone()
-    run = _Pass(program.weights, wanted_orders(program.entry))
+    run = _Pass(program.weights, wanted_orders(program.entry), by_heads)
     for op in list(program.entry.ops):
         run.transposition(op)
         if isinstance(op, QuantizeRegionOp):

@@ -11,8 +11,12 @@ from zeropoint.export.moved_chains import merge_chains
 from zeropoint.ir.program import Program
 
 
-def image_layout(program: Program, *, ports: bool) -> Program:
-    """The program with channels last. `ports` says whether images at inputs and outputs are, too."""
+def image_layout(program: Program, *, ports: bool, by_heads: bool) -> Program:
+    """The program with channels last. `ports` says whether images at inputs and outputs are, too.
+
+    With `by_heads`, products of heads that are among the channels are computed one by one. That has fewer transposes if
+    the format's product takes transposed matrices.
+    """
     for step in (flatten_windows, merge_chains, compute_before_merges, split_merged_terms):
         program = step(program)
-    return flatten_volumes(channels_last(program, ports=ports))
+    return flatten_volumes(channels_last(program, ports=ports, by_heads=by_heads))
