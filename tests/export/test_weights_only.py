@@ -1,4 +1,4 @@
-"""Float kernels whose weights a recipe stores in few bits: DequantizeLinear in ONNX, refused by other formats."""
+"""Float kernels whose weights a recipe stores in few bits: dequantized in ONNX and LiteRT files, refused for TOSA."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 import zeropoint as zp
 from zeropoint.export import ExportError, export_program
+from zeropoint.export.litert.runtime import LiteRTFile
+from zeropoint.frontend.litert.reader import read_model
 from zeropoint.interp import Interpreter
 from zeropoint.quantization import Quantization
 
@@ -68,15 +70,58 @@ def test_stored_weights_leave_as_integers_and_give_our_numbers(
     np.testing.assert_allclose(found, Interpreter(result.quantized)(sample())["y"], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("target", "suffix"), [("litert", ".tflite"), ("tosa", ".tosa.mlir")])
-def test_formats_without_such_weights_refuse_them(target: str, suffix: str, tmp_path: Path) -> None:
+FORMS: list[tuple[dict[str, object], int]] = [
+    ({"weight_bits": 8}, 1),
+    ({"weight_bits": 8, "weight_symmetric": False}, 1),
+    ({"weight_bits": 8, "granularity": "per_tensor"}, 1),
+    ({"weight_bits": 4}, 2),
+    ({"weight_bits": 4, "block_size": 32}, 2),
+    ({"weight_bits": 4, "block_size": 32, "weight_symmetric": False}, 2),
+]
+"""Demands, and the weights in a byte of the file."""
+
+
+@pytest.mark.parametrize("reference", [True, False])
+@pytest.mark.parametrize(("demands", "per_byte"), FORMS)
+def test_litert_dequantizes_stored_weights(
+    demands: dict[str, object], per_byte: int, *, reference: bool, tmp_path: Path
+) -> None:
+    result = quantized("litert", **demands)
+    export_program(result.propagated, tmp_path / "m.tflite")
+    model = read_model((tmp_path / "m.tflite").read_bytes())
+    dequantized = [operator for operator in model.operators if operator.name == "DEQUANTIZE"]
+    assert len(dequantized) == 2
+    assert (tmp_path / "m.tflite").stat().st_size < 2 * 64 * 96 // per_byte + 8000
+    found = LiteRTFile(tmp_path / "m.tflite", reference=reference)(sample())["y"]
+    np.testing.assert_allclose(found, Interpreter(result.quantized)(sample())["y"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [(8, 4, 3, 3), (8, 4, 1, 1), (12, 1, 3, 3)])
+def test_litert_dequantizes_the_weights_of_convolutions(window: tuple[int, ...], tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    held = [onnx.numpy_helper.from_array(random.normal(0, 0.2, window).astype(np.float32), "w")]
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[window[2] // 2] * 4, group=4 // window[1])
+    ports = [onnx.helper.make_tensor_value_info("x", 1, (1, 4, 6, 5))]
+    graph = onnx.helper.make_graph([node], "g", ports, [onnx.helper.make_tensor_value_info("y", 1, None)], held)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    data = {"x": random.normal(0, 1, (1, 4, 6, 5)).astype(np.float32)}
+    kernel = "depthwise_convolution" if window[1] == 1 else "convolution"
+    rules = {"rules": [{"op": kernel, "activations": "float"}]}
+    result = zp.quantize(model, [data], target="litert", effort="none", recipe=rules).quantization
+    assert result is not None
+    export_program(result.propagated, tmp_path / "m.tflite")
+    assert "DEQUANTIZE" in {operator.name for operator in read_model((tmp_path / "m.tflite").read_bytes()).operators}
+    found = LiteRTFile(tmp_path / "m.tflite")(data)["y"]
+    np.testing.assert_allclose(found, Interpreter(result.quantized)(data)["y"], rtol=1e-5, atol=1e-5)
+
+
+def test_tosa_refuses_such_weights(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="weights a recipe stores in few bits"):
-        export_program(quantized(target, weight_bits=8).propagated, tmp_path / f"model{suffix}")
+        export_program(quantized("tosa", weight_bits=8).propagated, tmp_path / "model.tosa.mlir")
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("target", "suffix"), [("litert", ".tflite"), ("tosa", ".tosa.mlir")])
-def test_formats_without_such_tables_refuse_them(target: str, suffix: str, tmp_path: Path) -> None:
+def _rows(target: str) -> Quantization:
     table = onnx.numpy_helper.from_array(np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32), "t")
     ids = onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, (5,))
     rows = onnx.helper.make_tensor_value_info("y", 1, (5, 4))
@@ -87,5 +132,17 @@ def test_formats_without_such_tables_refuse_them(target: str, suffix: str, tmp_p
     data, rules = [{"ids": np.arange(5)}], [{"op": "gather", "activations": "float"}]
     made = zp.quantize(model, data, target=target, effort="none", recipe={"rules": rules}).quantization
     assert made is not None
+    return made
+
+
+def test_tosa_refuses_such_tables(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="weights a recipe stores in few bits"):
-        export_program(made.propagated, tmp_path / f"model{suffix}")
+        export_program(_rows("tosa").propagated, tmp_path / "model.tosa.mlir")
+
+
+def test_litert_gathers_stored_rows(tmp_path: Path) -> None:
+    result = _rows("litert")
+    export_program(result.propagated, tmp_path / "m.tflite")
+    data = {"ids": np.array([3, 0, 8, 8, 1])}
+    found = LiteRTFile(tmp_path / "m.tflite")(data)["y"]
+    np.testing.assert_array_equal(found, Interpreter(result.quantized)(data)["y"])

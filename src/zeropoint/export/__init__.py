@@ -21,7 +21,7 @@ from zeropoint.ir.tensors import element_of
 from zeropoint.materialize import materialize
 from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
-from zeropoint.materialize.weights_only import weights_only_kernels, with_stored_weights
+from zeropoint.materialize.weights_only import weights_only_kernels, with_stated_weights, with_stored_weights
 from zeropoint.progress import Progress, silent
 from zeropoint.targets.bodies import misfit
 
@@ -61,9 +61,8 @@ class Format:
 def _tflite(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:
     from zeropoint.export.litert.model import litert_model  # lazy: imports flatbuffers
 
-    _refuse_stored_weights(program, "LiteRT")
     kept = {"integer_io": options.integer_io, "channels_last": options.channels_last}
-    return {name: litert_model(program, **kept, progress=progress)}
+    return {name: litert_model(with_stated_weights(program), **kept, progress=progress)}
 
 
 def _onnx(program: Program, name: str, options: ExportOptions, progress: Progress) -> Mapping[str, bytes]:

@@ -22,12 +22,31 @@ from dataclasses import dataclass, field
 
 from xdsl.builder import Builder
 from xdsl.dialects.func import ReturnOp as FunctionReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.export.heads import product_by_heads
+from zeropoint.export.movement_regions import transpose_region
 from zeropoint.export.permute import permuted
-from zeropoint.export.permuted import Permuted, Rewriting, inverse, is_identity, is_pointwise, permuted_type
+from zeropoint.export.permuted import (
+    Permuted,
+    Rewriting,
+    in_order_of,
+    inverse,
+    is_identity,
+    is_pointwise,
+    kept_order,
+    permuted_type,
+)
 from zeropoint.export.port_orders import reorder_arguments, reorder_results
+from zeropoint.export.region_types import (
+    broadcast_order,
+    made_as,
+    multiplies_activations,
+    only_a_product_reads,
+    only_moves,
+    softmax_order,
+)
 from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order
 from zeropoint.export.unit_moves import reshape_unit_moves
 from zeropoint.export.wanted_orders import SPATIAL, permutation, wanted_orders, window_order
@@ -36,7 +55,14 @@ from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
 from zeropoint.ir.linear_resizes import resize_matrices
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, ConvolutionOp, DotGeneralOp, TransposeOp
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    CompareOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    TransposeOp,
+)
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
@@ -44,14 +70,6 @@ from zeropoint.targets.logical_kernels import RESIZES
 
 IMAGE = frozenset({1, 2})
 """The dimensions of an image, channels last."""
-
-
-def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
-    """A region that transposes a value. Its operand and its result have the type `spec`."""
-    block = Block(arg_types=[value.type])
-    moved = TransposeOp(block.args[0], order)
-    block.add_ops([moved, ReturnOp([moved.result])])
-    return QuantizeRegionOp([value], [moved.result.type], "transpose", [spec], [spec], Region(block))
 
 
 @dataclass
@@ -64,6 +82,7 @@ class _Pass:
 
     weights: Weights
     wanted: Mapping[SSAValue, WantedOrder]
+    by_heads: bool
     natural: dict[SSAValue, Permuted] = field(default_factory=dict[SSAValue, Permuted])
     specs: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     given: dict[tuple[SSAValue, DimensionOrder, Attribute | None], SSAValue] = field(
@@ -126,7 +145,7 @@ class _Pass:
             return self.undone[value, order]
         key = (value, order, spec)
         if key not in self.given:
-            source = Permuted(value, _kept(value)) if found is None else found
+            source = Permuted(value, kept_order(value)) if found is None else found
             moved = tuple(source.order.index(dimension) for dimension in order)
             self.given[key] = self.transposed(source.value, moved, spec, before)
         return self.given[key]
@@ -177,8 +196,6 @@ class _Pass:
         """The new order of every input; None for weights, biases and inputs of rank below 2."""
         # Weights keep their layout here, because each exporter transposes them to that of its operator.
         weights = {op.rhs for op in ops if isinstance(op, ConvolutionOp | DotGeneralOp)}
-        if self._multiplies(ops, arguments, inputs):
-            return [self._own_order(value) for value in inputs]
         found: list[DimensionOrder | None] = []
         for argument, value in zip(arguments, inputs, strict=True):
             rank = len(shape_of(value))
@@ -188,7 +205,7 @@ class _Pass:
                 found.append(order)
             else:
                 known = self.natural[value].order if value in self.natural else None
-                found.append(known or _broadcast_order(argument, ops, order))
+                found.append(known or broadcast_order(argument, ops, order))
         return found
 
     def _own_order(self, value: SSAValue) -> DimensionOrder | None:
@@ -198,7 +215,7 @@ class _Pass:
         """
         if value in self.natural:
             return self.natural[value].order
-        op, kind = value.owner, _made_as(value)
+        op, kind = value.owner, made_as(value)
         moved = permutation(op) if isinstance(op, Operation) else None
         if moved is None or not value.has_one_use() or moved[-2:] != (len(moved) - 1, len(moved) - 2):
             return None
@@ -210,24 +227,24 @@ class _Pass:
         self.undone.setdefault((value, moved), op.operands[0])
         return moved
 
-    def _multiplies(self, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]) -> bool:
-        """Whether these ops multiply two activations."""
-        sides = {op.rhs for op in ops if isinstance(op, DotGeneralOp)}
-        ports = zip(arguments, inputs, strict=True)
-        return any(argument in sides and constant_array(value, self.weights) is None for argument, value in ports)
-
     def region(self, region: QuantizeRegionOp) -> None:
         """Rewrite a region to channels-last if there is an order for it and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
         resizes = region.logical_kernel.data in RESIZES
         order = self._image_order(ops, region.inputs[0]) if resizes else self.order(ops, region.inputs)
         if order is None and permutation(region) is not None and region.outputs[0] in self.wanted:
-            order = _kept(region.inputs[0])
-        if order is None and self._multiplies(ops, arguments, region.inputs):
-            order = _kept(region.inputs[0])
-        if order is None or len(region.outputs) != 1:
+            order = kept_order(region.inputs[0])
+        order = softmax_order(region, self.natural, self.weights) or order
+        multiplies = multiplies_activations(region, self.weights)
+        if order is None and multiplies:
+            order = kept_order(region.inputs[0])
+        if order is None or len(region.outputs) != 1 or self._leaves(region):
             return
-        roles = self.orders(order, ops, arguments, region.inputs)
+        roles = (
+            [self._own_order(value) for value in region.inputs]
+            if multiplies
+            else self.orders(order, ops, arguments, region.inputs)
+        )
         made = self._body(ops, list(arguments), roles, region)
         if made is None:
             return
@@ -240,11 +257,8 @@ class _Pass:
         if isinstance(result.value, BlockArgument) and ops:
             # The region only transposes into the new order, which its operand already has, so no kernel remains. If
             # the operand is not made in the region's type, the rounding remains: the region is not rewritten.
-            spec, operand = region.output_specs.data[0], region.inputs[result.value.index]
-            if region.input_specs.data[result.value.index] == spec and (
-                _made_as(operand) == spec or _rounds_again(region)
-            ):
-                self.results(region, inputs[result.value.index], result.order, spec)
+            if only_moves(region, result.value.index):
+                self.results(region, inputs[result.value.index], result.order, region.output_specs.data[0])
             return
         copy = QuantizeRegionOp(
             inputs,
@@ -257,7 +271,19 @@ class _Pass:
         copy.attributes.update(region.attributes)
         copy.location = region.location
         Builder(InsertPoint.before(region)).insert(copy)
-        self.results(region, copy.outputs[0], result.order, region.output_specs.data[0])
+        found = (self.by_heads and product_by_heads(copy, result.order)) or Permuted(copy.outputs[0], result.order)
+        self.results(region, found.value, found.order, region.output_specs.data[0])
+
+    def _leaves(self, region: QuantizeRegionOp) -> bool:
+        """Leave a transpose of the model to the product that reads it, if its operand has a new order."""
+        moved, found = permutation(region), self.natural.get(region.inputs[0])
+        if moved is None or found is None or not only_moves(region, 0):
+            return False
+        if not only_a_product_reads(region.outputs[0], self.weights):
+            return False
+        order = tuple(moved.index(dimension) for dimension in found.order)
+        self.results(region, found.value, order, region.output_specs.data[0])
+        return True
 
     def transposition(self, op: Operation) -> None:
         """Record that the operand of a transpose in the model is its result in another order."""
@@ -320,13 +346,23 @@ class _Pass:
             return
         wanted, values = self.wanted.get(op.results[0]), self.natural
         if not any(value in values for value in op.operands):
-            if wanted is None or not isinstance(op, TransposeOp):
-                return
-            values = {op.operand: Permuted(op.operand, _kept(op.operand))}
+            values = self._in_wanted_order(op, wanted)
+        if not values:
+            return
         builder = Builder(InsertPoint.before(op))
         found = permuted(op, Rewriting(builder, self.weights, values, wanted=wanted))
         if found is not None:
             self.results(op, found.value, found.order, None)
+
+    def _in_wanted_order(self, op: Operation, wanted: WantedOrder | None) -> Mapping[SSAValue, Permuted]:
+        """The operands of an op that has none in a new order, as its readers want them: of a transpose, or of a
+        comparison with values that are repeated. Empty for other ops."""
+        if wanted is None or not isinstance(op, CompareOp | TransposeOp):
+            return {}
+        if isinstance(op, TransposeOp):
+            return {op.operand: Permuted(op.operand, kept_order(op.operand))}
+        moved = {value: self._repeated(value, wanted.order) for value in op.operands}
+        return {value: Permuted(made, wanted.order) for value, made in moved.items() if made is not None}
 
     def settle(self, op: Operation) -> None:
         """Restore the old order of the operands of an op that is not rewritten."""
@@ -335,55 +371,13 @@ class _Pass:
                 op.operands[index] = self.original(value, op)
 
 
-def _kept(value: SSAValue) -> DimensionOrder:
-    """The model's order of a value."""
-    return tuple(range(len(shape_of(value))))
-
-
-def _made_as(value: SSAValue) -> Attribute | None:
-    """The type in which a kernel makes a value; None for a value that no kernel makes."""
-    owner = value.owner
-    return (
-        owner.output_specs.data[value.index]
-        if isinstance(owner, QuantizeRegionOp) and isinstance(value, OpResult)
-        else None
-    )
-
-
-def _rounds_again(region: QuantizeRegionOp) -> bool:
-    """Whether every reader of a region's result rounds it to the type of the result."""
-    spec = region.output_specs.data[0]
-    return all(
-        isinstance(use.operation, QuantizeRegionOp) and use.operation.input_specs.data[use.index] == spec
-        for use in region.outputs[0].uses
-    )
-
-
-def _broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:
-    """The order of an argument whose broadcast gets `order`; None if it keeps the model's."""
-    for op in ops:
-        if isinstance(op, BroadcastInDimOp) and op.operand is argument and len(shape_of(op.result)) == len(order):
-            dimensions = array_values(op.broadcast_dimensions)
-            found = tuple(sorted(range(len(dimensions)), key=lambda i: order.index(dimensions[i])))
-            return None if is_identity(found) else found
-    return None
-
-
-def in_order_of(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
-    """A value in another order, by a transpose in the body of a kernel that the runtime computes as one operator."""
-    if value.order == order:
-        return value
-    moved = TransposeOp(value.value, [value.order.index(dimension) for dimension in order])
-    return Permuted(builder.insert(moved).result, order)
-
-
-def channels_last(program: Program, *, ports: bool = False) -> Program:
+def channels_last(program: Program, *, ports: bool = False, by_heads: bool = False) -> Program:
     """The program with convolutions, windows and the ops between them in channels-last layout.
 
     `ports` also reorders inputs and outputs of rank 3 and more that would otherwise need a transpose.
     """
     program = program.clone()
-    run = _Pass(program.weights, wanted_orders(program.entry))
+    run = _Pass(program.weights, wanted_orders(program.entry), by_heads)
     for op in list(program.entry.ops):
         run.transposition(op)
         if isinstance(op, QuantizeRegionOp):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from zeropoint.export.before_merges import compute_before_merges
 from zeropoint.export.channels_last import channels_last
+from zeropoint.export.flat_volumes import flatten_volumes
 from zeropoint.export.flat_windows import flatten_windows
 from zeropoint.export.merged_terms import split_merged_terms
 from zeropoint.export.moved_chains import merge_chains
-from zeropoint.export.sunk_reshapes import sink_reshapes
 from zeropoint.ir.program import Program
 
 
-def image_layout(program: Program, *, ports: bool) -> Program:
-    """The program with channels last. `ports` says whether images at inputs and outputs are, too."""
-    for step in (flatten_windows, merge_chains, sink_reshapes, split_merged_terms):
+def image_layout(program: Program, *, ports: bool, by_heads: bool) -> Program:
+    """The program with channels last. `ports` says whether images at inputs and outputs are, too.
+
+    With `by_heads`, products of heads that are among the channels are computed one by one. That has fewer transposes if
+    the format's product takes transposed matrices.
+    """
+    for step in (flatten_windows, merge_chains, compute_before_merges, split_merged_terms):
         program = step(program)
-    return channels_last(program, ports=ports)
+    return flatten_volumes(channels_last(program, ports=ports, by_heads=by_heads))

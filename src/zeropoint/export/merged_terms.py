@@ -101,7 +101,7 @@ def _split_spec(spec: Attribute, over: int, count: int) -> Attribute | None:
     """The type of weights whose dimension `over` becomes `count` dimensions; None if scales vary along it."""
     if isinstance(spec, AnyFloat):
         return spec
-    if not isinstance(spec, UniformQuantizedType) or spec.axis == over:
+    if not isinstance(spec, UniformQuantizedType) or spec.axis == over or spec.is_sub_channel:
         return None
     if spec.axis is None or spec.axis < over:
         return spec

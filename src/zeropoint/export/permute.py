@@ -61,7 +61,8 @@ def _elementwise(op: Operation, run: Rewriting) -> Permuted | None:
 def _broadcast(op: BroadcastInDimOp, run: Rewriting) -> Permuted | None:
     source = run.values[op.operand]
     old = array_values(op.broadcast_dimensions)
-    order = list(last_order(len(shape_of(op.result))))
+    rank = len(shape_of(op.result))
+    order = list(source.order if len(old) == rank else last_order(rank))
     # The operand's dimensions in its own order, because operators that repeat values do not transpose them.
     dimensions = sorted(order.index(dimension) for dimension in old)
     for place, dimension in zip(dimensions, source.order, strict=True):
@@ -131,12 +132,23 @@ def _convolution(op: ConvolutionOp, run: Rewriting) -> Permuted | None:
 def _reshape(op: ReshapeOp, run: Rewriting) -> Permuted | None:
     """A reshape that keeps each moved dimension, or run of dimensions, together; None for others."""
     source = run.values[op.operand]
-    order = reshaped_order(shape_of(op.operand), shape_of(op.result), source.order)
+    order = _reduced_order(op, run) or reshaped_order(shape_of(op.operand), shape_of(op.result), source.order)
     if order is None:
         return None
     made = ReshapeOp(source.value, permuted_type(op.result, order))
     made.location = op.location
     return Permuted(run.builder.insert(made).result, order)
+
+
+def _reduced_order(op: ReshapeOp, run: Rewriting) -> DimensionOrder | None:
+    """The order of a reduction's operand, if a reshape gives its result the reduced dimensions again, of size 1."""
+    reduced = op.operand.owner
+    if not isinstance(reduced, ReduceOp) or reduced.inputs[0] not in run.values:
+        return None
+    over = array_values(reduced.dimensions)
+    sizes = enumerate(shape_of(reduced.inputs[0]))
+    kept = tuple(1 if dimension in over else size for dimension, size in sizes)
+    return run.values[reduced.inputs[0]].order if shape_of(op.result) == kept else None
 
 
 def _concatenate(op: ConcatenateOp, run: Rewriting) -> Permuted | None:

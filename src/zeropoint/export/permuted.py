@@ -10,9 +10,9 @@ from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder
+from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, moves_units
 from zeropoint.ir.constants import constant_array, constant_op
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, IotaOp, TransposeOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, IotaOp, ReshapeOp, TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
@@ -31,6 +31,11 @@ class Permuted:
 def inverse(order: DimensionOrder) -> DimensionOrder:
     """The inverse permutation."""
     return tuple(order.index(i) for i in range(len(order)))
+
+
+def kept_order(value: SSAValue) -> DimensionOrder:
+    """The model's order of a value."""
+    return tuple(range(len(shape_of(value))))
 
 
 def is_identity(order: DimensionOrder) -> bool:
@@ -83,7 +88,7 @@ class Rewriting:
     def order_or_kept(self, value: SSAValue) -> DimensionOrder:
         """The new order of a value, or the one that it keeps."""
         found = self.order_of(value)
-        return tuple(range(len(shape_of(value)))) if found is None else found
+        return kept_order(value) if found is None else found
 
     def in_order(self, value: SSAValue, order: DimensionOrder) -> SSAValue | None:
         """The value in a given order; None without a transpose. Constants and broadcasts are rebuilt in that order."""
@@ -100,13 +105,28 @@ class Rewriting:
         if isinstance(op, IotaOp):
             axis = order.index(op.iota_dimension.value.data)
             return self.builder.insert(IotaOp(permuted_type(value, order), axis)).results[0]
-        if isinstance(op, BroadcastInDimOp) and op.operand not in self.values:
-            dimensions = [order.index(dimension) for dimension in array_values(op.broadcast_dimensions)]
-            operand = self._ascending(op.operand, dimensions)
+        if isinstance(op, BroadcastInDimOp):
+            source, axes = self.values.get(op.operand), array_values(op.broadcast_dimensions)
+            if source is None:
+                dimensions = [order.index(dimension) for dimension in axes]
+                operand = self._ascending(op.operand, dimensions)
+            else:
+                dimensions = [order.index(axes[dimension]) for dimension in source.order]
+                operand = self._by_units(source.value, dimensions)
             if operand is not None:
                 made = BroadcastInDimOp(operand, permuted_type(value, order), sorted(dimensions))
                 return self.builder.insert(made).result
         return None
+
+    def _by_units(self, operand: SSAValue, dimensions: Sequence[int]) -> SSAValue | None:
+        """The operand of a broadcast with its dimensions in the order of the result, if only dimensions of size 1 move;
+        None if others do."""
+        moved = tuple(sorted(range(len(dimensions)), key=dimensions.__getitem__))
+        if is_identity(moved):
+            return operand
+        if not moves_units(shape_of(operand), moved):
+            return None
+        return self.builder.insert(ReshapeOp(operand, permuted_type(operand, moved))).result
 
     def _ascending(self, operand: SSAValue, dimensions: Sequence[int]) -> SSAValue | None:
         """The operand of a broadcast with its dimensions in the order of the result, because operators that repeat
@@ -132,3 +152,11 @@ class Rewriting:
         )
         made.location = op.location
         return self.builder.insert(made).results[0]
+
+
+def in_order_of(value: Permuted, order: DimensionOrder, builder: Builder) -> Permuted:
+    """A value in another order, by a transpose in the body of a kernel that the runtime computes as one operator."""
+    if value.order == order:
+        return value
+    moved = TransposeOp(value.value, [value.order.index(dimension) for dimension in order])
+    return Permuted(builder.insert(moved).result, order)

@@ -35,6 +35,9 @@ profile of a kernel that rounds differently from the rest of the program."""
 ROW_PROFILE = "zeropoint.row_profile"
 """On a region: the profile of its row in the target's table, if the user chose another profile for the program. Kernels
 that XNNPACK does not have run in LiteRT's own code, by the profile of the row."""
+COMPUTED_WEIGHTS = "zeropoint.computed_weights"
+"""On a product of two activations: it is a fully connected layer of LiteRT whose weights another operator computes. It
+rounds as one."""
 TENSORS = "zeropoint.tensors"
 """On the module: pairs of names, the first of a tensor in the original model, the second of the op that computes it
 (`tensor_names.py`)."""

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import IntegerType, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from zeropoint.ir.annotations import DOT_FORM
-from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.annotations import COMPUTED_WEIGHTS, DOT_FORM
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvertOp, ConvolutionOp, DotGeneralOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 
@@ -130,3 +130,8 @@ def multiplies_bytes(op: ContractionOp, number: Callable[[SSAValue], float | Non
     # Dot-product instructions add four products of bytes at a time.
     plain = len(summed) == 1 and len(lhs) == len(rhs) == batch + 2 and lhs[summed[0]] % 4 == 0
     return plain and stored_zero(op.rhs, number) == 0
+
+
+def has_computed_weights(region: QuantizeRegionOp) -> bool:
+    """Whether a region is a fully connected layer of LiteRT whose weights another operator computes."""
+    return any(COMPUTED_WEIGHTS in op.attributes for op in region.body.block.ops)

@@ -45,6 +45,7 @@ from zeropoint.ir.annotations import (
     unique_name,
 )
 from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.dataflow_order import dataflow_order
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.inlining import inline_region
@@ -77,6 +78,7 @@ from zeropoint.materialize.stored_tables import store_table
 from zeropoint.materialize.stored_weights import store_weights
 from zeropoint.numerics.profile import DEFAULT_PROFILE, KernelBehaviour
 from zeropoint.numerics.profile import profile as named_profile
+from zeropoint.numerics.requantize import RequantizeBehaviour
 from zeropoint.solve import check_body, drop_inside, is_quantized
 from zeropoint.targets.logical_kernels import FUSED, WRITTEN
 
@@ -198,6 +200,9 @@ class _Materialization:
             quantized = isinstance(spec, UniformQuantizedType)
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value
         behaviour = named_profile(own_profile(region) or self.profile).kernels
+        if behaviour is KernelBehaviour.LITERT and has_computed_weights(region):
+            # LiteRT's reference kernel of fully connected layers.
+            region.attributes[PROFILE] = StringAttr(RequantizeBehaviour.FLOAT64_AWAY.value)
         if behaviour is KernelBehaviour.XNNPACK and not xnnpack.is_delegated(region):
             region.attributes[PROFILE] = xnnpack.undelegated_profile(region)
             behaviour = named_profile(own_profile(region) or self.profile).kernels

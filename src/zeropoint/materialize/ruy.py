@@ -1,4 +1,5 @@
-"""Convolutions with 4-bit weights, and fully connected layers with 2-bit ones: XNNPACK does not execute them.
+"""Contractions that XNNPACK does not execute: convolutions with 4-bit weights, and fully connected layers with 2-bit
+weights, or with weights that another operator computes.
 
 LiteRT's own kernels multiply with its library ruy.
 
@@ -14,6 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
+from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
@@ -52,6 +54,11 @@ def convolution(kernel: MaterializedKernel) -> SSAValue:
 def fully_connected(kernel: MaterializedKernel) -> SSAValue:
     """A fully connected layer: XNNPACK's, or LiteRT's own if the weights have 2 bits."""
     return _by_weights(kernel, CRUMB)
+
+
+def batch_matmul(kernel: MaterializedKernel) -> SSAValue:
+    """A product of two activations: LiteRT's own if the file has it as a fully connected layer."""
+    return contraction(kernel, _narrowed) if has_computed_weights(kernel.region) else contraction(kernel)
 
 
 def _by_weights(kernel: MaterializedKernel, most: int) -> SSAValue:

@@ -65,6 +65,19 @@ def store_weights(region: QuantizeRegionOp, weights: Weights) -> str | None:
 
     Returns the reason why they stay float; None if they are stored, or if no recipe demands it.
     """
+    found = type_of_weights(region, weights)
+    if found is None or isinstance(found, str):
+        return found
+    index, kind, array = found
+    region.operands[index] = _dequantized(region.inputs[index], array, kind, region, weights)
+    return None
+
+
+def type_of_weights(region: QuantizeRegionOp, weights: Weights) -> tuple[int, UniformQuantizedType, Array] | str | None:
+    """The operand of a float kernel whose weights are stored, their type, and the real numbers.
+
+    The reason why they stay float, if they do; None if no recipe demands that they are stored.
+    """
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     found = weights_of(region)
     if not FLOAT_ACTIVATIONS.items() <= demands.items() or found is None:
@@ -76,15 +89,12 @@ def store_weights(region: QuantizeRegionOp, weights: Weights) -> str | None:
         return "its weights are not a constant of f32 with output channels"
     pinned = value.op.attributes.get(PINNED) if isinstance(value, OpResult) else None
     if isinstance(pinned, UniformQuantizedType):
-        kind = _narrowed(pinned.signed)
-    elif not np.isfinite(array).all():
+        return index, _narrowed(pinned.signed), array
+    if not np.isfinite(array).all():
         return "its weights are not finite"
-    elif BLOCK_SIZE in demands and (reason := unfit_blocks(region, demands, None)) is not None:
+    if BLOCK_SIZE in demands and (reason := unfit_blocks(region, demands, None)) is not None:
         return reason
-    else:
-        kind = _type(array, axis, demands)
-    region.operands[index] = _dequantized(value, array, kind, region, weights)
-    return None
+    return index, _type(array, axis, demands), array
 
 
 def _type(array: Array, axis: int, demands: dict[str, str]) -> UniformQuantizedType:

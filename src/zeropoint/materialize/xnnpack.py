@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import StringAttr, f32
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import RESCALE, ROW_PROFILE, carry
+from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp
@@ -60,7 +61,9 @@ WIDE = 16
 
 
 def is_delegated(region: QuantizeRegionOp) -> bool:
-    """Whether XNNPACK executes the kernel of a region, or LiteRT in floats."""
+    """Whether XNNPACK executes the kernel of a region, or LiteRT in floats or with ruy."""
+    if has_computed_weights(region):
+        return True
     own = region.logical_kernel.data in DELEGATED | litert_float_softmax.KERNELS.keys() and not ruy.is_grouped(region)
     specs = [spec for spec in (*region.input_specs, *region.output_specs) if isinstance(spec, UniformQuantizedType)]
     wide = any(spec.storage.type.width == WIDE for spec in specs)
@@ -138,6 +141,7 @@ def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **litert_float_softmax.KERNELS,
+    "batch_matmul": ruy.batch_matmul,
     "convolution": ruy.convolution,
     "fully_connected": ruy.fully_connected,
     "leaky_relu": leaky_relu,

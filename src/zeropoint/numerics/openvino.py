@@ -120,3 +120,10 @@ def rescaling(given: AffineParameters, result: AffineParameters) -> tuple[np.flo
     low, high = _ends(result, F32(given.scale.item()))
     k = F32(STEPS / (high - low))
     return k, F32(-low * k)
+
+
+def rescaled(stored: NDArray[np.integer], given: AffineParameters, result: AffineParameters) -> NDArray[np.int32]:
+    """Stored integers of one type in another, whose range has to be that of its dtype."""
+    k, shift = rescaling(given, result)
+    steps = (stored.astype(np.int32) - given.zero_point).astype(F32) * k + shift
+    return np.rint(np.clip(steps, F32(0), STEPS)).astype(np.int32) + np.int32(result.storage_min)

@@ -55,6 +55,7 @@ from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.functions import UNARY
+from zeropoint.simplify.joined_pins import has_pins, joined_pin
 from zeropoint.simplify.statements import rewrite
 
 FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array | None]] = {
@@ -104,9 +105,9 @@ def _broadcast(op: Operation, array: Array) -> Array:
 
 
 def _joined(op: Operation, operands: tuple[Array, ...]) -> Array | None:
-    """The concatenation; None if an operand has pinned parameters, which another may not share."""
+    """The concatenation; None if operands have pinned parameters that the result cannot have."""
     assert isinstance(op, ConcatenateOp)
-    if any(isinstance(value.owner, ConstantOp) and PINNED in value.owner.attributes for value in op.inputs):
+    if has_pins(op) and joined_pin(op) is None:
         return None
     return np.concatenate(operands, op.dimension.value.data)
 
@@ -169,7 +170,11 @@ class FoldConstant(RewritePattern):
         found = folder(op, known) if len(known) == len(arrays) and known[0].dtype.kind == "f" else None
         if found is None:
             return
-        rewriter.replace(op, constant_op(found, self.weights, location=op.location))
+        folded = constant_op(found, self.weights, location=op.location)
+        pinned = joined_pin(op) if isinstance(op, ConcatenateOp) else None
+        if pinned is not None:
+            folded.attributes[PINNED] = pinned
+        rewriter.replace(op, folded)
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.core import Use
 
@@ -15,6 +17,10 @@ REPEATING = frozenset({"add", "maximum", "minimum", "multiply", "squared_differe
 """The kernels whose operators repeat a smaller operand."""
 MOST_DIMENSIONS = 4
 """The rank up to which all of these operators do so."""
+
+
+MOST_FLOAT_DIMENSIONS = 6
+"""The rank up to which operators on floats do so."""
 
 
 def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -43,6 +49,15 @@ def _is_repeated(use: Use) -> bool:
         other is not value and shape_of(other) == shape_of(reader.outputs[0]) and not _is_broadcast(other)
         for other in others
     )
+
+
+def is_repeated_in_arithmetic(use: Use, arithmetic: Container[type[Operation]]) -> bool:
+    """Whether a reader is one of these ops on floats, and its other operand has the shape of the result."""
+    op = use.operation
+    if type(op) not in arithmetic or len(shape_of(op.results[0])) > MOST_FLOAT_DIMENSIONS:
+        return False
+    others = [value for value in op.operands if value is not op.operands[use.index]]
+    return bool(others) and not any(_is_broadcast(value) for value in others)
 
 
 def _made_as(value: SSAValue) -> object:

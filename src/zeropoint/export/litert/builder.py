@@ -29,6 +29,7 @@ TYPES = {
     "float32": "FLOAT32",
     "float64": "FLOAT64",
     "int8": "INT8",
+    "int4": "INT4",
     "int16": "INT16",
     "int32": "INT32",
     "int64": "INT64",
@@ -37,6 +38,8 @@ TYPES = {
     "uint32": "UINT32",
 }
 """The schema's type names by NumPy dtype name."""
+NIBBLE = 4
+RESHAPE = "RESHAPE"
 
 OperatorOptions = tuple[str, Mapping[str, Any]]
 """The name of an options table of the schema, and the fields that differ from their defaults."""
@@ -54,6 +57,8 @@ class ModelBuilder:
     shared: dict[bytes, int] = field(default_factory=dict[bytes, int])
     roles: dict[int, str] = field(default_factory=dict[int, str])
     """The roles of constants whose operator is not added yet (`part`)."""
+    origins: dict[int, int] = field(default_factory=dict[int, int])
+    """The operand of the RESHAPE that makes a tensor."""
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, quantized: UniformQuantizedType | None = None) -> int:
         """Add a tensor with a unique name and the parameters of its quantized type."""
@@ -73,8 +78,10 @@ class ModelBuilder:
 
     def constant(self, name: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
         """Add a tensor whose elements are stored in the file."""
-        index = self.tensor(name, array.shape, array.dtype.name, quantized)
-        self.tensors[index].buffer = self._buffer(np.ascontiguousarray(array).tobytes())
+        narrow = quantized is not None and quantized.storage.type.width == NIBBLE
+        index = self.tensor(name, array.shape, "int4" if narrow else array.dtype.name, quantized)
+        stored = _in_pairs(array) if narrow else np.ascontiguousarray(array)
+        self.tensors[index].buffer = self._buffer(stored.tobytes())
         return index
 
     def part(self, role: str, array: Array, quantized: UniformQuantizedType | None = None) -> int:
@@ -91,8 +98,16 @@ class ModelBuilder:
         options: OperatorOptions | None = None,
         version: int = 1,
     ) -> None:
-        """Add an operator. The input -1 means an omitted one."""
+        """Add an operator. The input -1 means an omitted one.
+
+        A RESHAPE of a RESHAPE reads the operand of the first. LiteRT 2.3.0 lets an operator after several of them, such
+        as SOFTMAX, overwrite a value between them that is read later.
+        """
         made = schema().OperatorT()
+        if op == RESHAPE:
+            origin = self.origins.get(inputs[0], inputs[0])
+            self.origins[outputs[0]] = origin
+            inputs = [origin, *inputs[1:]]
         made.opcodeIndex = self.codes.setdefault((op, version), len(self.codes))
         made.inputs, made.outputs = list(inputs), list(outputs)
         for index in inputs:
@@ -110,6 +125,7 @@ class ModelBuilder:
         self, inputs: Mapping[str, int], outputs: Mapping[str, int], description: str, metadata: Mapping[str, Any]
     ) -> bytes:
         """The file: a flatbuffer with one subgraph and the signature `serving_default`."""
+        inputs, outputs = self._without_unread(inputs, outputs)
         graph, model = schema().SubGraphT(), schema().ModelT()
         graph.name, graph.tensors, graph.operators = b"main", self.tensors, self.operators
         graph.inputs, graph.outputs = list(inputs.values()), list(outputs.values())
@@ -122,6 +138,25 @@ class ModelBuilder:
         packed = flatbuffers().Builder(1 << 20)
         packed.Finish(model.Pack(packed), IDENTIFIER)
         return bytes(packed.Output())
+
+    def _without_unread(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int]
+    ) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Drop each RESHAPE whose result is not read, and tensors that no operator has. The ports, numbered again."""
+        reshapes = {index for index, (op, _) in enumerate(self.codes) if op == RESHAPE}
+        used, kept = {*inputs.values(), *outputs.values()}, list[Any]()
+        for operator in reversed(self.operators):
+            if operator.opcodeIndex not in reshapes or not used.isdisjoint(operator.outputs):
+                used.update(operator.inputs, operator.outputs)
+                kept.insert(0, operator)
+        numbers = {old: new for new, old in enumerate(sorted(used - {-1}))} | {-1: -1}
+        for operator in kept:
+            operator.inputs, operator.outputs = (
+                [numbers[index] for index in each] for each in (operator.inputs, operator.outputs)
+            )
+        self.operators, self.tensors = kept, [self.tensors[old] for old in sorted(used - {-1})]
+        first, second = ({name: numbers[index] for name, index in ports.items()} for ports in (inputs, outputs))
+        return first, second
 
     def _code(self, op: str, version: int) -> Any:
         code = schema().OperatorCodeT()
@@ -145,6 +180,13 @@ class ModelBuilder:
         self.names[name] = count + 1
         # Checked again, because NAME_1 may be the name of another value.
         return self._unique(f"{name}_{count}") if count else name
+
+
+def _in_pairs(array: Array) -> Array:
+    """Integers of 4 bits, two in a byte, the first in the low bits."""
+    numbers = np.ascontiguousarray(array, np.int8).reshape(-1).view(np.uint8) & 15
+    padded = np.append(numbers, np.zeros(numbers.size % 2, np.uint8))
+    return padded[0::2] | padded[1::2] << 4
 
 
 def _signature(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> Any:

@@ -7,7 +7,7 @@ preceding PAD with the zero point.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, prod
 
 import numpy as np
@@ -17,10 +17,13 @@ from zeropoint.export.convolutions import ConvolutionForm
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.emission import BIAS_BITS, LitertEmission
+from zeropoint.export.litert.filters import filters_of
 from zeropoint.export.litert.padding import spread
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.windows import VALID, ExportedWindow
+from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.quant.channel_scales import transposed_scales
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
 
@@ -44,8 +47,10 @@ def weights_of(kernel: ExportKernel, emit: LitertEmission, port: int) -> Array:
     return array
 
 
-def with_axis(spec: Attribute, axis: int) -> Attribute:
-    """The type with its scales along another dimension."""
+def with_axis(spec: Attribute, axis: int, order: Sequence[int] | None = None) -> Attribute:
+    """The type with its scales along another dimension. Blocks follow their dimensions to the new `order`."""
+    if isinstance(spec, UniformQuantizedType) and spec.is_sub_channel and order is not None:
+        return transposed_scales(spec, order)
     if isinstance(spec, UniformQuantizedType) and spec.is_per_channel:
         return UniformQuantizedType.per_channel(
             spec.storage, axis, spec.scales, spec.zero_points, expressed_type=spec.expressed_type
@@ -115,7 +120,7 @@ def convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
     scheme = window.scheme
     if scheme is None:
         source, scheme = padded(kernel, emit, source, window, size)
-    filters = emit.constant(array, spec, f"{emit.name(kernel.region.outputs[0])}/weights")
+    filters = filters_of(kernel, emit, data, array, spec)
     bias = bias_of(kernel, emit, data, spec, channels)
     result = _result(form, emit)
     fields = {"padding": scheme, **window.strides_and_dilations, "fusedActivationFunction": activation(kernel)}
@@ -149,7 +154,7 @@ def transpose_convolution(kernel: ExportKernel, emit: LitertEmission) -> None:
     full = (batch, *whole, array.shape[0])
     spec = with_axis(kernel.specs[weight], 0)
     source = _image(form, emit, data)
-    filters = emit.constant(array, spec, f"{emit.name(kernel.region.outputs[0])}/weights")
+    filters = filters_of(kernel, emit, data, array, spec)
     inputs = [emit.integers(full), filters, source, bias_of(kernel, emit, data, spec, array.shape[0])]
     cropped = any(map(any, cuts))
     name = emit.name(kernel.region.outputs[0])
@@ -203,7 +208,7 @@ def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
     array = weights_of(kernel, emit, weight)
     free = [axis for axis in range(array.ndim) if axis not in over]
     terms = prod(shape[axis] for axis in summed)
-    spec = with_axis(kernel.specs[weight], 0)
+    spec = with_axis(kernel.specs[weight], 0, (*free, *over))
     array = array.transpose(*free, *over).reshape(-1, terms)
     kind, name = kernel.specs[data], emit.name(kernel.region.outputs[0])
     source = emit.operand(kernel.region.inputs[data], kind)
@@ -211,7 +216,7 @@ def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
     rows = [shape[axis] for axis in kept]
     if len(summed) != 1:
         source = emit.reshaped(source, (*rows, terms), kind)
-    filters = emit.constant(array, spec, f"{name}/weights")
+    filters = filters_of(kernel, emit, data, array, spec)
     bias = bias_of(kernel, emit, data, spec, array.shape[0])
     result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
     plain = len(free) == 1 and len(rows) > 0
@@ -223,12 +228,38 @@ def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def batch_matmul(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """BATCH_MATMUL of two activations."""
+    """BATCH_MATMUL of two activations, or a FULLY_CONNECTED if an imported file has that."""
     op = kernel.first(DotGeneralOp)
     ports = kernel.port(op.lhs), kernel.port(op.rhs)
+    if has_computed_weights(kernel.region):
+        _computed_layer(kernel, emit, op, ports)
+        return
     sides = [emit.operand(kernel.region.inputs[port], kernel.specs[port]) for port in ports]
     result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
     matmul(op, sides, [*(kernel.specs[port] for port in ports), kernel.output_spec], result, emit)
+
+
+def _computed_layer(kernel: ExportKernel, emit: LitertEmission, op: DotGeneralOp, ports: tuple[int, int]) -> None:
+    """FULLY_CONNECTED whose weights are computed. Summed dimensions are moved to the end first."""
+    numbers = op.dot_dimension_numbers.data
+    sides: list[int] = []
+    for port, summed in zip(
+        ports, (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions), strict=True
+    ):
+        shape, kind = shape_of(kernel.region.inputs[port]), kernel.specs[port]
+        kept = [axis for axis in range(len(shape)) if axis not in summed]
+        moved = emit.transposed(emit.operand(kernel.region.inputs[port], kind), [*kept, *summed], kind)
+        terms = prod(shape[axis] for axis in summed)
+        sides.append(emit.reshaped(moved, (prod(shape[axis] for axis in kept), terms), kind))
+    result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
+    rows, columns = (emit.builder.tensors[side].shape[0] for side in sides)
+    plain = kernel.output_shape == (rows, columns)
+    made = result if plain else emit.temporary(emit.name(kernel.region.outputs[0]), (rows, columns), kernel.output_spec)
+    fields = {"fusedActivationFunction": activation(kernel), "keepNumDims": False}
+    # -1: no bias
+    emit.operator("FULLY_CONNECTED", [*sides, -1], [made], ("FullyConnectedOptions", fields), 5)
+    if not plain:
+        emit.reshape(made, result)
 
 
 KERNELS = {

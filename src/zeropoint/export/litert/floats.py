@@ -1,7 +1,7 @@
 """Float ops as LiteRT operators: ops outside of kernels, and ops of kernels that stay float.
 
-Broadcasts of computed operands stay explicit, as in the model: RESHAPE and BROADCAST_TO. Constants are broadcast by the
-operators that read them.
+Constants, and computed operands of arithmetic, are broadcast by the operators that read them. Other broadcasts are
+explicit: RESHAPE and BROADCAST_TO.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
-from zeropoint.export.litert.broadcasts import MOST_DIMENSIONS
+from zeropoint.export.litert.broadcasts import MOST_DIMENSIONS, is_repeated_in_arithmetic
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
@@ -178,10 +178,17 @@ def reshape(op: hlo.ReshapeOp, emit: LitertEmission) -> None:
 
 
 def broadcast(op: hlo.BroadcastInDimOp, emit: LitertEmission) -> None:
-    """RESHAPE to the rank of the result, BROADCAST_TO. Emits nothing for a constant, which is broadcast at its uses."""
+    """RESHAPE to the rank of the result, and BROADCAST_TO unless every reader repeats its operand.
+
+    Emits nothing for a constant, which is broadcast at its uses.
+    """
     if emit.array(op.result) is not None:
         return
-    source = emit.reshaped(_source(emit, op.operand), op.aligned_shape, element_of(op.operand))
+    kind = element_of(op.operand)
+    source = emit.reshaped(_source(emit, op.operand), op.aligned_shape, kind)
+    if kind == f32 and all(is_repeated_in_arithmetic(use, BINARY) for use in op.result.uses):
+        emit.alias(op.result, kind, source)
+        return
     inputs = [source, emit.integers(shape_of(op.result))]
     emit.operator("BROADCAST_TO", inputs, [_result(emit, op)], ("BroadcastToOptions", {}), 2)
 

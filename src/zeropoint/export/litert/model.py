@@ -45,7 +45,7 @@ def litert_model(
     be [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     # LiteRT's convolutions and pools support only channels-last images.
-    program = expand_functions(image_layout(program, ports=channels_last), OPERATORS)
+    program = expand_functions(image_layout(program, ports=channels_last, by_heads=True), OPERATORS)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

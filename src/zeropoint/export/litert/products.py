@@ -40,7 +40,8 @@ def matmul(
     ):
         leads = moves_units(shape, (*batch, *over, *axes)) and not moves_units(shape, (*batch, *axes, *over))
         order, matrix = ([*batch, *over, *axes], (terms, size)) if leads else ([*batch, *axes, *over], (size, terms))
-        operands.append(emit.reshaped(emit.transposed(side, order, kind), (count, *matrix), kind))
+        side = side if moves_units(shape, tuple(order)) else emit.transposed(side, order, kind)
+        operands.append(emit.reshaped(side, (count, *matrix), kind))
         first.append(leads)
     made = _matrices(result, (count, *sizes), kinds[2], emit)
     _multiply(operands, first[0], not first[1], made, emit)

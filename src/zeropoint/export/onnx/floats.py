@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.missing import missing_in_float
+from zeropoint.export.onnx.clamps import repeated_bounds
 from zeropoint.export.onnx.contractions import channels_first, conv_attributes, matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
@@ -166,6 +167,7 @@ def select(op: hlo.SelectOp, emit: OnnxEmission) -> None:
 def clamp(op: hlo.ClampOp, emit: OnnxEmission) -> None:
     """Clip for scalar bounds, Max and Min for tensor bounds."""
     low, value, high = (_exact(emit, operand) for operand in (op.min, op.operand, op.max))
+    low, high = repeated_bounds(op, value, emit) or (low, high)
     if not low.shape and not high.shape:
         _finish(emit, op, "Clip", [value], None, [low.name, high.name])
         return

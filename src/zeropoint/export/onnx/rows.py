@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.export.averages import counted_padding_of
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.onnx.constant_operands import joined_operand
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
@@ -311,7 +312,7 @@ def transpose(kernel: ExportKernel, emit: OnnxEmission) -> None:
 def concatenate(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Concat."""
     op, name = kernel.first(ConcatenateOp), _name(kernel, emit)
-    inputs = [_source(kernel, emit, kernel.port(value)) for value in op.inputs]
+    inputs = [joined_operand(kernel, emit, kernel.port(value)) for value in op.inputs]
     attributes = {"axis": op.dimension.value.data}
     _put(kernel, emit, emit.apply("Concat", inputs, kernel.output_spec, kernel.output_shape, name, attributes))
 

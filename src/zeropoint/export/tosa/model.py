@@ -46,7 +46,7 @@ def tosa_text(
     """
     if program.profile != PROFILE:
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
-    program = expand_functions(image_layout(program, ports=channels_last), OPERATORS)
+    program = expand_functions(image_layout(program, ports=channels_last, by_heads=False), OPERATORS)
     emit = TosaEmission(FunctionBuilder(), program.weights, named_profile(PROFILE))
     stored: dict[str, dict[str, object]] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):

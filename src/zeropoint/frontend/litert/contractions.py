@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.litert.windows import LiteRtWindow, window_of
 from zeropoint.frontend.onnx.convolution import unless
+from zeropoint.ir.annotations import COMPUTED_WEIGHTS
 from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.dimensions import DotDimensions
 from zeropoint.ir.tensors import shape_of, with_shape
@@ -118,8 +121,10 @@ def fully_connected(call: Call) -> SSAValue:
         raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not match")
     last = len(shape_of(data)) - 1
     numbers = DotDimensions(lhs_contracting_dimensions=(last,), rhs_contracting_dimensions=(1,))
-    result = with_shape(data, [*shape_of(data)[:-1], features])
-    return _with_bias(call, call.build.insert(DotGeneralOp(data, weights, result, numbers)), 2)
+    product = DotGeneralOp(data, weights, with_shape(data, [*shape_of(data)[:-1], features]), numbers)
+    if call.tensor(1).data is None and not call.has(2) and call.tensor(1).dtype == np.int8:
+        product.attributes[COMPUTED_WEIGHTS] = UnitAttr()
+    return _with_bias(call, call.build.insert(product), 2)
 
 
 def _matrix(weights: SSAValue) -> tuple[int, int]:

@@ -63,3 +63,22 @@ def reversed_scales(kind: UniformQuantizedType, dimensions: Sequence[int]) -> Un
         return kind
     scales, points = (np.flip(array, along).reshape(-1).tolist() for array in (kind.scales, kind.zero_points))
     return UniformQuantizedType(replace(kind.data, scales=tuple(scales), zero_points=tuple(points)))
+
+
+def joined_scales(
+    kinds: Sequence[UniformQuantizedType], sizes: Sequence[int], axis: int
+) -> UniformQuantizedType | None:
+    """The type per channel of tensors that are concatenated along `axis`, where they have `sizes` elements.
+
+    None for types of several storages, and for scales along another dimension.
+    """
+    (first, *others) = kinds
+    if any((kind.storage, kind.expressed_type) != (first.storage, first.expressed_type) for kind in others):
+        return None
+    if any(kind.axis not in (None, axis) for kind in kinds):
+        return None
+    scales, points = (
+        np.concatenate([np.broadcast_to(part, size) for part, size in zip(parts, sizes, strict=True)])
+        for parts in ([kind.scales for kind in kinds], [kind.zero_points for kind in kinds])
+    )
+    return UniformQuantizedType.per_channel(first.storage, axis, scales, points, expressed_type=first.expressed_type)
