@@ -13,7 +13,7 @@ that only other floats read.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr
+from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -23,13 +23,11 @@ from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
     BroadcastInDimOp,
-    CeilOp,
     ClampOp,
     CompareOp,
     ConcatenateOp,
     ConstantOp,
     ConvertOp,
-    FloorOp,
     IotaOp,
     MaximumOp,
     MinimumOp,
@@ -39,10 +37,7 @@ from zeropoint.ir.stablehlo import (
     RemainderOp,
     ReshapeOp,
     ReverseOp,
-    RoundNearestAfzOp,
-    RoundNearestEvenOp,
     SelectOp,
-    SignOp,
     SliceOp,
     SubtractOp,
     TransposeOp,
@@ -50,10 +45,9 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.ir.whole_numbers import SOURCES, float_operands
 
 REASON = "its whole numbers become integers or are compared, and an 8-bit type may have no such numbers"
-SOURCES = (CeilOp, FloorOp, IotaOp, RoundNearestAfzOp, RoundNearestEvenOp, SignOp)
-"""Their results are whole numbers for any operand."""
 CLOSED = (
     *(AbsOp, AddOp, ClampOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, RemainderOp, SubtractOp),
     *(BroadcastInDimOp, ConcatenateOp, ReshapeOp, ReverseOp, SelectOp, SliceOp, TransposeOp),
@@ -118,12 +112,6 @@ def _is_closed(op: Operation) -> bool:
     if isinstance(op, ReduceOp):
         return body_op(op.body) in CLOSED
     return isinstance(op, (*CLOSED, ConvertOp))
-
-
-def float_operands(op: object) -> list[SSAValue]:
-    """The operands of an op that are floats; none for a block."""
-    operands = op.operands if isinstance(op, Operation) else ()
-    return [operand for operand in operands if isinstance(element_of(operand), AnyFloat)]
 
 
 def keep_whole_numbers(program: Program) -> None:

@@ -18,10 +18,10 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.fuse.whole_numbers import SOURCES, float_operands
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConvertOp, DynamicSliceOp, GatherOp, IotaOp
 from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.whole_numbers import SOURCES, float_operands
 from zeropoint.solve.distribution import RealFunction
 
 NEAREST = 6.0
