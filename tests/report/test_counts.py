@@ -133,3 +133,18 @@ def test_kernels_of_a_stage_before_integers_say_that_they_are_not_materialized()
     )
     assert str(fused) == "1 tanh (1 op) stays float at 'gate': its kernel has no types yet"
     assert not float_kernels(made.integer)
+
+
+def test_reasons_that_differ_only_in_what_would_be_kept_are_one_line() -> None:
+    steps = [("tanh", "17.5"), ("sine", "9.0"), ("tanh", "-3.0"), ("tanh", "8.0")]
+    ops = "\n".join(
+        f'%{n + 1} = stablehlo.{name} %{n} {{zeropoint.float_reason = "too coarse: it would keep {kept} dB"}} '
+        f': tensor<4xf32> loc("{"abcd"[n]}")'
+        for n, (name, kept) in enumerate(steps)
+    )
+    main = "func.func @main(%0: tensor<4xf32>) -> tensor<4xf32>"
+    program = parse_program(f"{main} {{\n{ops}\nreturn %4 : tensor<4xf32>\n}}")
+    assert [str(kernel) for kernel in float_kernels(program)] == [
+        "3 stablehlo.tanh (3 ops) stay float at 'a', 'c', 'd': too coarse: it would keep -3.0 to 17.5 dB",
+        "1 stablehlo.sine (1 op) stays float at 'b': too coarse: it would keep 9.0 dB",
+    ]

@@ -58,14 +58,36 @@ class DynamicShapes(ModelError):
         super().__init__(f"{found}; give the shape, for example: {flags} (in Python shapes={shapes})", names_whole=True)
 
 
+IMAGE_SIDE, LENGTH = 224, 128
+"""Usual sizes of a picture and of a sequence, for examples."""
+
+
 def _example(sizes: Sequence[int | None] | None, seen: Sequence[int] | None) -> tuple[int, ...]:
-    """A shape for an input. Dynamic sizes are those of the data, or 1. The first axis of the data counts samples."""
+    """A shape for an input. Dynamic sizes are those of the data, or usual ones. The first axis of the data counts
+    samples."""
     if sizes is None:
-        return (1, 3, 224, 224) if seen is None else (1, *seen[1:])
+        return (1, 3, IMAGE_SIDE, IMAGE_SIDE) if seen is None else (1, *seen[1:])
     found = [1] * len(sizes)
     if seen is not None and len(sizes) - len(seen) in (0, 1):
         found[1:] = seen[len(seen) - len(sizes) + 1 :]
+    elif seen is None:
+        found = _usual(sizes)
     return tuple(size if own is None else own for own, size in zip(sizes, found, strict=True))
+
+
+def _usual(sizes: Sequence[int | None]) -> list[int]:
+    """One sample of a picture if there are four dimensions, otherwise of a sequence.
+
+    The samples are along the first dimension, or along the first dynamic one if that is the layers of a state.
+    """
+    found = [IMAGE_SIDE if len(sizes) == 4 else LENGTH] * len(sizes)
+    if len(sizes) == 4 and all(size is None for size in sizes[1:]):
+        found[1] = 3
+    is_state = bool(sizes) and sizes[0] not in (None, 1)
+    batch = next((axis for axis, size in enumerate(sizes) if size is None), 0) if is_state else 0
+    if sizes:
+        found[batch] = 1
+    return found
 
 
 class NodeError(Error, ValueError):

@@ -63,7 +63,10 @@ def checked_shapes(shapes: object) -> Shapes:
     found = {name: _sizes(sizes) for name, sizes in given.items()} if given is not None else {"": None}
     made = {name: sizes for name, sizes in found.items() if sizes is not None}
     if len(made) != len(found):
-        raise ModelError(f"found shapes={shapes!r}, expected sizes by input name: {{'x': (1, 3, 224, 224)}}")
+        raise ModelError(
+            f"found shapes={shapes!r}, expected sizes by input name: {{'x': (1, 3, 224, 224)}}; "
+            "for several shapes, use zp.Specializations.quantize"
+        )
     return made
 
 

@@ -13,7 +13,7 @@ that only other floats read.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr
+from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON
@@ -23,52 +23,51 @@ from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
     BroadcastInDimOp,
-    CeilOp,
     ClampOp,
     CompareOp,
     ConcatenateOp,
     ConstantOp,
     ConvertOp,
-    FloorOp,
     IotaOp,
     MaximumOp,
     MinimumOp,
     MultiplyOp,
     NegateOp,
     ReduceOp,
+    RemainderOp,
     ReshapeOp,
     ReverseOp,
-    RoundNearestAfzOp,
-    RoundNearestEvenOp,
     SelectOp,
-    SignOp,
     SliceOp,
     SubtractOp,
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.bodies import body_op
-from zeropoint.ir.tensors import element_dtype, element_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.ir.whole_numbers import SOURCES, float_operands
 
 REASON = "its whole numbers become integers or are compared, and an 8-bit type may have no such numbers"
-SOURCES = (CeilOp, FloorOp, IotaOp, RoundNearestAfzOp, RoundNearestEvenOp, SignOp)
-"""Their results are whole numbers for any operand."""
 CLOSED = (
-    *(AbsOp, AddOp, ClampOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, SubtractOp),
+    *(AbsOp, AddOp, ClampOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, RemainderOp, SubtractOp),
     *(BroadcastInDimOp, ConcatenateOp, ReshapeOp, ReverseOp, SelectOp, SliceOp, TransposeOp),
 )
-"""Their results are whole numbers if their float operands are."""
+"""Their results are whole numbers if their float operands are, and halves at most if these are (see `WholeNumbers`)."""
 
 
 class WholeNumbers:
-    """Which values of a float program are whole numbers."""
+    """Which values of a float program are whole numbers, or halves of whole numbers.
+
+    Halves lie on the way where whole numbers are mirrored at the edge of an element, at -0.5.
+    """
 
     def __init__(self, weights: Weights):
         self._weights = weights
-        self._known: dict[SSAValue, bool] = {}
+        self._known: dict[SSAValue, int | None] = {}
+        """By value: 0 if all elements are whole numbers, 1 if twice the elements are; None if neither is known."""
 
     def of(self, value: SSAValue) -> bool:
-        """Whether all elements are whole numbers, whatever the program reads."""
+        """Whether all elements are whole numbers or halves of them, whatever the program reads."""
         todo = [value]
         while todo:  # a chain of sums may be longer than Python's stack
             last = todo[-1]
@@ -78,35 +77,41 @@ class WholeNumbers:
                 todo += missing
                 continue
             if last not in self._known:
-                self._known[last] = self._is_whole(last)
+                self._known[last] = self._halvings(last)
             todo.pop()
-        return self._known[value]
+        return self._known[value] is not None
 
-    def _is_whole(self, value: SSAValue) -> bool:
-        """The same for a value whose operands are known."""
+    def _halvings(self, value: SSAValue) -> int | None:
+        """What is known about a value whose operands are known."""
         op = value.owner
         if isinstance(op, SOURCES):
-            return True
+            return 0
         if isinstance(op, ConvertOp):
-            return isinstance(element_of(op.operand), IntegerType) or self._known.get(op.operand, False)
+            return 0 if isinstance(element_of(op.operand), IntegerType) else self._known.get(op.operand)
         if isinstance(op, ConstantOp):
             array = constant_array(value, self._weights)
-            return array is not None and bool(np.array_equal(array, np.round(array)))
-        return (
-            isinstance(op, Operation) and _is_closed(op) and all(self._known[operand] for operand in float_operands(op))
-        )
+            return None if array is None else next((n for n in (0, 1) if _are_whole(array * 2**n)), None)
+        if not isinstance(op, Operation) or not _is_closed(op):
+            return None
+        parts = [self._known[operand] for operand in float_operands(op)]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        found = max(known, default=0)
+        multiplied = body_op(op.body) if isinstance(op, ReduceOp) else type(op)
+        if multiplied is MultiplyOp and found:
+            return 1 if isinstance(op, MultiplyOp) and sum(known) == 1 else None
+        return found
+
+
+def _are_whole(array: Array) -> bool:
+    return bool(np.array_equal(array, np.round(array)))
 
 
 def _is_closed(op: Operation) -> bool:
     if isinstance(op, ReduceOp):
         return body_op(op.body) in CLOSED
     return isinstance(op, (*CLOSED, ConvertOp))
-
-
-def float_operands(op: object) -> list[SSAValue]:
-    """The operands of an op that are floats; none for a block."""
-    operands = op.operands if isinstance(op, Operation) else ()
-    return [operand for operand in operands if isinstance(element_of(operand), AnyFloat)]
 
 
 def keep_whole_numbers(program: Program) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ UNMATERIALIZED = "its kernel has types, but is not materialized (zeropoint opt -
 """The reason for a region that has types: it computes in float until `materialize` replaces it."""
 LOCATIONS_SHOWN = 3
 """Number of locations shown per line of a summary."""
+_KEPT, _ANY_KEPT = re.compile(r"would keep (-?[\d.]+|-?inf) dB"), "would keep dB"
 _CONTROL = (CaseOp, IfOp, WhileOp)
 EDGES = (DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformDequantizeOp, UniformQuantizeOp)
 
@@ -171,16 +173,24 @@ def float_kernels(program: Program) -> list[FloatKernel]:
     """The float ops of a program, grouped by kernel and reason. Connected ops of one kernel count as one kernel.
 
     An op that no kernel covers is listed under its own name, such as `stablehlo.sine`. The count of a loop includes the
-    float ops of its body.
+    float ops of its body. Reasons that differ only in what would be kept, such as those of an LSTM's steps in time,
+    are one.
     """
-    floats = [op for op in computing(program.entry.ops) if _floats_in(op)]
-    keys = {op: (_kernel_of(op), why_float(op)) for op in floats}
     groups: dict[tuple[str, str], list[Operation]] = {}
-    for op, key in keys.items():
-        groups.setdefault(key, []).append(op)
+    for op in computing(program.entry.ops):
+        if _floats_in(op):
+            groups.setdefault((_kernel_of(op), _KEPT.sub(_ANY_KEPT, why_float(op))), []).append(op)
     return [
-        FloatKernel(*key, _connected(ops), sum(map(_floats_in, ops)), _locations(ops)) for key, ops in groups.items()
+        FloatKernel(kernel, _common_reason(ops), _connected(ops), sum(map(_floats_in, ops)), _locations(ops))
+        for (kernel, _), ops in groups.items()
     ]
+
+
+def _common_reason(ops: list[Operation]) -> str:
+    """The reason of ops whose reasons differ only in what would be kept: `would keep 17.5 to 19.8 dB`."""
+    reasons = list(dict.fromkeys(map(why_float, ops)))
+    kept = sorted((found[1] for reason in reasons if (found := _KEPT.search(reason))), key=float)
+    return reasons[0] if len(reasons) == 1 else _KEPT.sub(f"would keep {kept[0]} to {kept[-1]} dB", reasons[0])
 
 
 def _kernel_of(op: Operation) -> str:

@@ -58,6 +58,7 @@ from zeropoint.solve.rounding_noise import (
     activations,
     is_demanded,
 )
+from zeropoint.solve.selected_elements import selecting_floats
 from zeropoint.solve.unrounded import LINEAR, PRODUCTS, Unrounded, WidthReader
 from zeropoint.solve.zero_divisors import rounds_to_zero
 from zeropoint.targets import DATA, Target
@@ -102,6 +103,8 @@ class _Functions:
         for region in regions:
             if region.logical_kernel.data == "multiply":
                 self._judge_floats_read(region)
+        for value, function in selecting_floats([*ops]):
+            self._judge_position(value, function)
 
     def _is_open(self, region: QuantizeRegionOp) -> bool:
         """Whether a region still has to be judged: not if its readers have decided that it stays float.
@@ -132,6 +135,19 @@ class _Functions:
                 source = None if function is None else self._source(value, function)
                 if source is not None and not self.noise.is_given(source[0]):
                     self._judge_function(region, index, *source)
+
+    def _judge_position(self, value: SSAValue, function: RealFunction) -> None:
+        """Keep a position, whose whole part selects elements, from being rounded if 8 bits would select other ones."""
+        source = self._source(value, function)
+        if source is None or self.noise.is_given(source[0]):
+            return
+        reader = WidthReader((source[1],), None, "")
+        seen = self.noise.seen(source[0])
+        assert seen is not None
+        left = self._left(reader, seen, ONE_BYTE, sqrt(self.noise.carried_by(source[0])))
+        if left is not None:
+            step = f"{ONE_BYTE} is too coarse for the elements that '{value_name(value)}' selects"
+            self.before.trace(source[0], replace(reader, why=step))
 
     def _judge_function(self, region: QuantizeRegionOp, index: int, value: SSAValue, function: RealFunction) -> None:
         """Judge a region as a function of `value`. If 8 bits of it suffice, also the functions that compute it."""

@@ -223,11 +223,19 @@ class RoundingNoise:
             return terms
         if name == "multiply":
             # The other factor scales the noise, so its mean square scales the variance.
-            others = [self.seen(other) for i, other in activations(region) if i != index]
-            return prod(other.power for other in others if other is not None)
+            powers = [self._power(other) for i, other in enumerate(region.inputs) if i != index]
+            return prod(power for power in powers if power is not None)
         if name == "batch_matmul":
             return self._product_gain(region, index)
         return None
+
+    def _power(self, value: SSAValue) -> float | None:
+        """The mean square of an observed value or of a constant; None if it is unknown."""
+        array = constant_array(value, self.weights)
+        if array is not None:
+            return float(np.mean(np.square(array.astype(np.float64)))) if array.size else None
+        seen = self.seen(value)
+        return None if seen is None else seen.power
 
     def _product_gain(self, region: QuantizeRegionOp, index: int) -> float | None:
         """The gain of one operand of a product of two activations: the number of terms times the mean square of the

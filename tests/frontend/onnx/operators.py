@@ -343,6 +343,18 @@ SAMPLED = [
         for padding in ("zeros", "border", "reflection")
         for align in (0, 1)
     ),
+    *(
+        case(
+            f"{'-'.join(map(str, size))}-{align}",
+            "AffineGrid",
+            {"theta": random(size[0], len(size) - 2, len(size) - 1)},
+            {"size": ints(*size)},
+            align_corners=align,
+            opsets=(20,),
+        )
+        for size in ((1, 3, 6, 5), (2, 3, 4, 5), (1, 2, 3, 4, 5))
+        for align in (0, 1)
+    ),
     case("opset16", "GridSample", IMAGE | {"grid": GRID}, mode="bilinear", opsets=(16,)),
     case("volume", "GridSample", VOLUME, padding_mode="border", opsets=(20,)),
     *(

@@ -122,7 +122,21 @@ def test_a_symbol_given_once_is_known_everywhere(tmp_path: Path) -> None:
             ("N", 3, None, 8),
             {},
             "input 'x' has a dynamic dimension 0 (N); input 'x' has a dynamic dimension 2; give the shape, for "
-            "example: --shape x=1x3x1x8 (in Python shapes={'x': (1, 3, 1, 8)})",
+            "example: --shape x=1x3x224x8 (in Python shapes={'x': (1, 3, 224, 8)})",
+        ),
+        *(
+            (
+                shape,
+                {},
+                f"input 'x' has a dynamic dimension {axis} (T); give the shape, for example: "
+                f"--shape x={'x'.join(map(str, example))} (in Python shapes={{'x': {example}}})",
+            )
+            for shape, axis, example in (
+                ((1, "T"), 1, (1, 128)),
+                ((1, "T", 80), 1, (1, 128, 80)),
+                ((2, "T", 128), 1, (2, 1, 128)),  # the state of two layers
+                (("T", 24, 24, 3), 0, (1, 24, 24, 3)),
+            )
         ),
         (
             None,

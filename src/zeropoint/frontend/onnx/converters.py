@@ -144,6 +144,7 @@ CONVERTERS: Mapping[str, NodeConverter] = {
     "MeanVarianceNormalization": normalization.mean_variance_normalization,
     "Softmax": normalization.softmax,
     # positions
+    "AffineGrid": sampling.affine_grid,
     "ArgMax": ordering.arg_extreme(greatest=True),
     "ArgMin": ordering.arg_extreme(greatest=False),
     "Compress": scattering.compress,

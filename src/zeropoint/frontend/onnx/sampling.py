@@ -31,6 +31,8 @@ from zeropoint.ir.stablehlo import (
     AndOp,
     ClampOp,
     ComparisonDirection,
+    DotDimensions,
+    DotGeneralOp,
     FloorOp,
     MaximumOp,
     MinimumOp,
@@ -42,7 +44,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
     TransposeOp,
 )
-from zeropoint.ir.tensors import shape_of, with_shape
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_shape
 
 MODES = {"linear": "linear", "bilinear": "linear", "cubic": "cubic", "bicubic": "cubic", "nearest": "nearest"}
 """The interpolations by mode. The names with `bi` are those of opset 16."""
@@ -223,6 +225,33 @@ def grid_sample(node: OnnxNode, build: Builder) -> SSAValue:
             positions.append(times(plus(times(shifted, size, build), -1, build), 0.5, build))
     result = sampled(value, positions, how, build)
     return build.insert(TransposeOp(result, [0, rank + 1, *range(1, rank + 1)]))
+
+
+def affine_grid(node: OnnxNode, build: Builder) -> SSAValue:
+    """`AffineGrid`: the centers of the elements of a tensor, each times a matrix [rank, rank + 1] per sample.
+
+    The function body of the specification squeezes a batch of one away.
+    """
+    theta, size = node.operand(0), node.integers_at(1, "size")
+    rank = 0 if size is None else len(size) - 2
+    if size is None or rank < 1 or shape_of(theta) != (size[0], rank, rank + 1):
+        found = "no size" if size is None else f"size {list(size)} and a matrix of shape {list(shape_of(theta))}"
+        raise NodeError(f"found {found}, expected [N, C, ...] and [N, rank, rank + 1]")
+    dtype, corners = element_dtype(element_of(theta)), bool(node.integer("align_corners", 0))
+    along = [_centers(count, corners) for count in reversed(size[2:])]
+    spread = [each.transpose() for each in np.meshgrid(*along, indexing="ij")]
+    points = np.stack([*spread, np.ones(size[2:])], -1).reshape(-1, rank + 1)
+    columns = with_shape(theta, [len(points), size[0], rank])
+    product = DotGeneralOp(build.constant(points.astype(dtype)), theta, columns, DotDimensions((), (), (1,), (2,)))
+    grid = build.insert(TransposeOp(build.insert(product), [1, 0, 2]))
+    return build.reshape(grid, [size[0], *size[2:], rank])
+
+
+def _centers(count: int, corners: bool) -> Array:
+    """The centers of elements that span -1 to 1; with `corners`, those of the first and last are the ends."""
+    if corners:
+        return np.linspace(-1.0, 1.0, count)  # like ONNX: -1 if there is one
+    return (2 * np.arange(count) + 1) / count - 1
 
 
 def roi_align(node: OnnxNode, build: Builder) -> SSAValue:
