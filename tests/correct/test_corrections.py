@@ -314,7 +314,9 @@ def test_efforts_and_corrections_are_checked() -> None:
     assert all(name in (EQUALIZE, PRODUCTS, *METHODS, *REFINEMENTS) for preset in PRESETS.values() for name in preset)
     with pytest.raises(ValueError, match="found effort 'most', expected one of: none, fast, balanced, best"):
         check_methods("most", None)
-    with pytest.raises(ValueError, match="found correction 'luck', expected one of: equalize, integer_products, analytic_bias, "):
+    with pytest.raises(
+        ValueError, match="found correction 'luck', expected one of: equalize, integer_products, analytic_bias, "
+    ):
         check_methods("none", ["luck"])
     assert check_methods("none", ["block_reconstruction"]) == ("block_reconstruction",)
 
