@@ -42,18 +42,22 @@ def recurrent_regions(program: Program, target: Target) -> set[QuantizeRegionOp]
         return set()
     states = _states(program)
     functions = {reader for state in states for reader in _readers(state) if reader.logical_kernel.data in FUNCTIONS}
-    outputs = [product for function in functions for product in _readers(function) if _is_product(product)]
-    gates = [made for product in outputs for value in product.inputs if (made := _maker(value)) is not None]
+    # The output gate of an LSTM and the reset gate of a GRU multiply what a contraction reads.
+    products = [reader for read in (*states, *functions) for reader in _readers(read) if _is_product(reader)]
+    gates = [made for product in products for value in product.inputs if (made := _maker(value)) is not None]
     return _cone([*states, *functions, *(gate for gate in gates if gate.logical_kernel.data in FUNCTIONS)])
 
 
 def _readers(region: QuantizeRegionOp) -> list[QuantizeRegionOp]:
     """The regions that read the result of a region, behind its statistics."""
     found: list[QuantizeRegionOp] = []
-    for use in region.outputs[0].uses:
-        op = use.operation
-        readers = [inner.operation for inner in op.result.uses] if isinstance(op, StatisticsOp) else [op]
-        found += [reader for reader in readers if isinstance(reader, QuantizeRegionOp)]
+    open_ = [use.operation for use in region.outputs[0].uses]
+    while open_:
+        op = open_.pop()
+        if isinstance(op, QuantizeRegionOp):
+            found.append(op)
+        elif isinstance(op, StatisticsOp):
+            open_ += [use.operation for use in op.results[0].uses]
     return found
 
 
@@ -91,9 +95,7 @@ def _product(value: SSAValue) -> QuantizeRegionOp | None:
     return made if made is not None and _is_product(made) else None
 
 
-def _read(
-    values: Iterable[SSAValue], states: dict[QuantizeRegionOp, int], left: int
-) -> list[QuantizeRegionOp]:
+def _read(values: Iterable[SSAValue], states: dict[QuantizeRegionOp, int], left: int) -> list[QuantizeRegionOp]:
     """The states from which values are made by movements and differences."""
     found: list[QuantizeRegionOp] = []
     for value in values:
@@ -119,7 +121,9 @@ def _cone(states: Iterable[QuantizeRegionOp]) -> set[QuantizeRegionOp]:
         if region.logical_kernel.data in CONTRACTIONS:
             continue
         makers = (_maker(value) for value in region.inputs)
-        open_ += [made for made in makers if made is not None and made.logical_kernel.data in (*COMPUTED, *CONTRACTIONS)]
+        open_ += [
+            made for made in makers if made is not None and made.logical_kernel.data in (*COMPUTED, *CONTRACTIONS)
+        ]
     return found
 
 
