@@ -35,6 +35,7 @@ from zeropoint.quant_passes import (
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
     add_masks,
+    bound_log_masks,
     decompose_batch_norm,
     drop_zero_terms,
     fold_batch_norm,
@@ -325,6 +326,7 @@ OTHER_PASSES = (
     Pass(fold_broadcasts, "fold chains of broadcasts of constants"),
     Pass(fold_constants, "evaluate ops on constants"),
     Pass(add_masks, "add masks that are subtracted, with the opposite sign"),
+    Pass(bound_log_masks, "make logarithms that are masks finite"),
     Pass(fold_positions, "evaluate what is computed from positions and constants alone"),
     Pass(single_positions, "spell argmax of values and positions as ops of the kernel arg_max"),
     Pass(drop_zero_terms, "drop sums and differences with a constant of zeros"),

@@ -4,6 +4,7 @@ from zeropoint.ir.inline_calls import inline_calls
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.simplify.add_masks import add_masks
+from zeropoint.simplify.bound_log_masks import bound_log_masks
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.drop_zero_terms import drop_zero_terms
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
@@ -23,6 +24,7 @@ from zeropoint.simplify.statements import attributes_to_statements, has_statemen
 __all__ = [
     "PASSES",
     "add_masks",
+    "bound_log_masks",
     "decompose_batch_norm",
     "drop_zero_terms",
     "fold_batch_norm",
@@ -50,6 +52,7 @@ PASSES = (
     fold_constants,
     drop_zero_terms,
     add_masks,
+    bound_log_masks,
     fold_broadcasts,
     fold_counts,
     join_pads,
