@@ -46,12 +46,14 @@ from zeropoint.simplify import (
     fold_padding,
     fold_positions,
     fold_slices,
+    fold_updates,
     inline_calls,
     join_pads,
     pin_constants,
     restore_limits,
     simplify,
     single_positions,
+    unroll_loops,
 )
 from zeropoint.solve import (
     DEFAULT_RANGES,
@@ -334,6 +336,7 @@ OTHER_PASSES = (
     Pass(fold_empty, "replace values without elements by constants"),
     Pass(fold_padding, "fold pads with zeros into convolutions"),
     Pass(fold_slices, "replace slices of a concatenation by slices of its operand"),
+    Pass(fold_updates, "replace dynamic slices and updates at constant positions by slices and concatenations"),
     Pass(restore_limits, "select a function's limit where its operand is infinite"),
     Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
@@ -352,6 +355,7 @@ OTHER_PASSES = (
     Pass(strip_func_quant_types, "replace quantized types in function headers by storage integers"),
     Pass(transform, "move data on storage, with quant casts at the edges"),
     Pass(unfuse, "replace regions by their ops, with casts"),
+    Pass(unroll_loops, "write out loops with a known number of trips and contractions"),
 )
 """Other passes: parts of the above, checks, and alternatives."""
 PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, *NATIVE_PASSES, *OTHER_PASSES)}

@@ -15,11 +15,13 @@ from zeropoint.simplify.fold_empty import fold_empty
 from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_positions import fold_positions
 from zeropoint.simplify.fold_slices import fold_slices
+from zeropoint.simplify.fold_updates import fold_updates
 from zeropoint.simplify.join_pads import join_pads
 from zeropoint.simplify.pin_constants import pin_constants
 from zeropoint.simplify.restore_limits import restore_limits
 from zeropoint.simplify.single_positions import single_positions
 from zeropoint.simplify.statements import attributes_to_statements, has_statements, statements_to_attributes
+from zeropoint.simplify.unroll_loops import unroll_loops
 
 __all__ = [
     "PASSES",
@@ -35,17 +37,21 @@ __all__ = [
     "fold_padding",
     "fold_positions",
     "fold_slices",
+    "fold_updates",
     "inline_calls",
     "join_pads",
     "pin_constants",
     "restore_limits",
     "simplify",
     "single_positions",
+    "unroll_loops",
 ]
 
 PASSES = (
     inline_calls,
     pin_constants,
+    unroll_loops,
+    fold_updates,
     fold_empty,
     single_positions,
     fold_positions,
