@@ -61,7 +61,7 @@ class FoldDynamicSlice(RewritePattern):
 
 
 @dataclass(frozen=True)
-class Part:
+class UpdatedPart:
     """An update of an operand: where it begins along the dimension in which it is smaller."""
 
     axis: int
@@ -91,18 +91,18 @@ class FoldUpdates(RewritePattern):
             each.location = op.location
         rewriter.replace(op, made, pieces if len(pieces) == 1 else [made[-1].results[0]])
 
-    def _part(self, op: DynamicUpdateSliceOp) -> Part | None:
+    def _part(self, op: DynamicUpdateSliceOp) -> UpdatedPart | None:
         whole, sizes = shape_of(op.operand), shape_of(op.update)
         starts = _starts(op.start_indices, sizes, whole, self.weights)
         axes = [axis for axis in range(len(whole)) if sizes[axis] != whole[axis]]
         if not starts or len(axes) > 1 or not whole:
             return None
         axis = axes[0] if axes else 0
-        return Part(axis, starts[axis], op.update)
+        return UpdatedPart(axis, starts[axis], op.update)
 
-    def _chain(self, op: DynamicUpdateSliceOp) -> tuple[list[Part], SSAValue]:
+    def _chain(self, op: DynamicUpdateSliceOp) -> tuple[list[UpdatedPart], SSAValue]:
         """The updates that lead to `op`, the last one first, along one dimension; and what the first one updates."""
-        found: list[Part] = []
+        found: list[UpdatedPart] = []
         value: SSAValue = op.result
         while isinstance(value, OpResult) and isinstance(value.op, DynamicUpdateSliceOp):
             part = self._part(value.op)
@@ -122,7 +122,7 @@ class FoldUpdates(RewritePattern):
         return part is not None and part.axis == axis
 
 
-def _pieces(parts: Sequence[Part], source: SSAValue, axis: int, made: list[Operation]) -> list[SSAValue]:
+def _pieces(parts: Sequence[UpdatedPart], source: SSAValue, axis: int, made: list[Operation]) -> list[SSAValue]:
     """The values along a dimension, in order. Of two updates at one place, the first in `parts` is used."""
     length = shape_of(source)[axis]
     owner: list[tuple[SSAValue, int]] = [(source, at) for at in range(length)]

@@ -38,11 +38,11 @@ OPS = 50_000
 """The maximum number of ops that a loop becomes."""
 SMALL = 64
 """The maximum number of elements of a counter, and of a value that is computed from counters."""
-Arrays = Sequence[Array]
+LoopArrays = Sequence[Array]
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedLoop:
     """A loop whose condition reads counters only.
 
     `counters` are the indices of the values that are carried from trip to trip and depend on each other and on
@@ -52,14 +52,14 @@ class Counted:
 
     loop: WhileOp
     counters: list[int]
-    start: Arrays
-    again: Callable[[Arrays], bool]
+    start: LoopArrays
+    again: Callable[[LoopArrays], bool]
     known: list[OpResult]
-    step: Callable[[Arrays], Arrays]
+    step: Callable[[LoopArrays], LoopArrays]
 
-    def trips(self) -> list[Arrays] | None:
+    def trips(self) -> list[LoopArrays] | None:
         """The known values in each trip; None if there are too many trips."""
-        found: list[Arrays] = []
+        found: list[LoopArrays] = []
         state = self.start
         while self.again(state):
             if len(found) == TRIPS:
@@ -86,7 +86,7 @@ def unroll_loops(program: Program) -> Program:
     return program
 
 
-def _counted(loop: WhileOp, program: Program) -> Counted | None:
+def _counted(loop: WhileOp, program: Program) -> CountedLoop | None:
     """The loop if its number of trips is known and it has a contraction; None otherwise."""
     if not any(isinstance(op, ContractionOp) for op in loop.body.block.walk()):
         return None
@@ -101,7 +101,7 @@ def _counted(loop: WhileOp, program: Program) -> Counted | None:
     nexts = [_yielded(body)[index] for index in counters]
     again = _computation(program, cond, counters, [asked], in_cond)
     step = _computation(program, body, counters, [*nexts, *known], in_body)
-    return Counted(loop, counters, list(start.values()), lambda state: bool(again(state)[0].all()), known, step)
+    return CountedLoop(loop, counters, list(start.values()), lambda state: bool(again(state)[0].all()), known, step)
 
 
 def _size(block: Block, program: Program) -> int:
@@ -170,7 +170,7 @@ def _read_by_others(block: Block, known: Container[SSAValue]) -> list[OpResult]:
 
 def _computation(
     program: Program, block: Block, counters: Sequence[int], wanted: Sequence[SSAValue], known: Container[SSAValue]
-) -> Callable[[Arrays], Arrays]:
+) -> Callable[[LoopArrays], LoopArrays]:
     """A function from the counters to values of a block that depend on them alone."""
     made = Block(arg_types=[block.args[index].type for index in counters])
     copies: dict[SSAValue, SSAValue] = {block.args[index]: made.args[n] for n, index in enumerate(counters)}
@@ -189,7 +189,7 @@ def _computation(
     return lambda arrays: plan.run(list(arrays))
 
 
-def _written_out(counted: Counted, trips: Sequence[Arrays], program: Program) -> list[WhileOp]:
+def _written_out(counted: CountedLoop, trips: Sequence[LoopArrays], program: Program) -> list[WhileOp]:
     """Replace a loop by copies of its body, one for each trip. Returns the loops among the copies."""
     loop, block = counted.loop, counted.loop.body.block
     state: list[SSAValue] = list(loop.inputs)
