@@ -357,11 +357,24 @@ def test_a_shape_fixes_a_dynamic_dimension() -> None:
 )
 def test_every_command_that_takes_a_model_fixes_inputs_to_numbers(command: str) -> None:
     done(f"{command} --constant rate=0.5")
+    done(f"{command} --input rate=0.5")
 
 
 def test_a_constant_scales_what_run_computes() -> None:
     done("run scaled.onnx --input data.npz -o half.npz --constant rate=0.5")
     np.testing.assert_allclose(np.load("half.npz")["y"], 0.5 * SAMPLES @ WEIGHT.T, rtol=1e-5, atol=1e-6)
+    done("run scaled.onnx --input rate=0.5 --input data.npz -o other.npz")
+    np.testing.assert_array_equal(np.load("half.npz")["y"], np.load("other.npz")["y"])
+    assert "found --input data.npz and folder, expected one" in refused(
+        "run scaled.onnx --input data.npz --input folder -o out.npz"
+    )
+    assert "with no other --input" in refused("run scaled.onnx --input rate=0.5 -o out.npz")
+
+
+def test_a_file_with_an_equals_sign_in_its_name_is_a_file() -> None:
+    np.savez("rate=0.5", x=SAMPLES)
+    Path("rate=0.5.npz").rename("rate=0.5")
+    assert "expected --input and --output together" in refused("run scaled.onnx --input rate=0.5")
 
 
 def test_several_shapes_make_a_folder_that_runs_what_fits_each_array() -> None:

@@ -283,3 +283,24 @@ def test_no_rows_are_refused_as_by_one_model() -> None:
     both = zp.Specializations([zp.quantize(text.replace("{n}", str(n)), rows(8, 6)) for n in (1, 2)])
     with pytest.raises(zp.Error, match="input x: found no samples, expected at least one"):
         both(rows(0, 6))
+
+
+def test_a_list_is_quantized_by_the_shape_that_all_of_its_items_fit() -> None:
+    shapes = [{"x": (1, 6)}, {"x": (1, 9)}]
+    items = [rows(1, 9) for _ in range(8)]
+    made = zp.Specializations.quantize(dynamic(), items, shapes)
+    alone = zp.quantize(dynamic(), items, shapes=shapes[1])
+    np.testing.assert_array_equal(made(x=items[0])["y"], alone(x=items[0])["y"])
+
+
+@pytest.mark.parametrize("lengths", [(6, 9, 6), (7, 7, 7)])
+def test_data_that_fits_no_shape_as_a_whole_is_refused_with_the_fix(lengths: tuple[int, ...]) -> None:
+    items = [rows(1, length) for length in lengths]
+    with pytest.raises(zp.Error, match=r"must fit one of the shapes \(x 1x6 or x 1x9\).*zp.Specializations\(\[zp.quan"):
+        zp.Specializations.quantize(dynamic(), items, [{"x": (1, 6)}, {"x": (1, 9)}])
+
+
+def dynamic() -> onnx.ModelProto:
+    ports = [onnx.helper.make_tensor_value_info(name, 1, [1, "n"]) for name in ("x", "y")]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Tanh", ["x"], ["y"])], "g", ports[:1], ports[1:])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)

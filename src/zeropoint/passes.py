@@ -35,6 +35,7 @@ from zeropoint.quant_passes import (
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
     add_masks,
+    bound_log_masks,
     decompose_batch_norm,
     drop_zero_terms,
     fold_batch_norm,
@@ -45,12 +46,14 @@ from zeropoint.simplify import (
     fold_padding,
     fold_positions,
     fold_slices,
+    fold_updates,
     inline_calls,
     join_pads,
     pin_constants,
     restore_limits,
     simplify,
     single_positions,
+    unroll_loops,
 )
 from zeropoint.solve import (
     DEFAULT_RANGES,
@@ -327,6 +330,7 @@ OTHER_PASSES = (
     Pass(fold_broadcasts, "fold chains of broadcasts of constants"),
     Pass(fold_constants, "evaluate ops on constants"),
     Pass(add_masks, "add masks that are subtracted, with the opposite sign"),
+    Pass(bound_log_masks, "make logarithms that are masks finite"),
     Pass(fold_positions, "evaluate what is computed from positions and constants alone"),
     Pass(single_positions, "spell argmax of values and positions as ops of the kernel arg_max"),
     Pass(drop_zero_terms, "drop sums and differences with a constant of zeros"),
@@ -334,6 +338,7 @@ OTHER_PASSES = (
     Pass(fold_empty, "replace values without elements by constants"),
     Pass(fold_padding, "fold pads with zeros into convolutions"),
     Pass(fold_slices, "replace slices of a concatenation by slices of its operand"),
+    Pass(fold_updates, "replace dynamic slices and updates at constant positions by slices and concatenations"),
     Pass(restore_limits, "select a function's limit where its operand is infinite"),
     Pass(inline_calls, "replace calls by the ops of the functions"),
     INSERT_CASTS,
@@ -352,6 +357,7 @@ OTHER_PASSES = (
     Pass(strip_func_quant_types, "replace quantized types in function headers by storage integers"),
     Pass(transform, "move data on storage, with quant casts at the edges"),
     Pass(unfuse, "replace regions by their ops, with casts"),
+    Pass(unroll_loops, "write out loops with a known number of trips and contractions"),
 )
 """Other passes: parts of the above, checks, and alternatives."""
 PASSES: Mapping[str, Pass] = {entry.name: entry for entry in (*QUANTIZE_PASSES, *NATIVE_PASSES, *OTHER_PASSES)}

@@ -69,17 +69,35 @@ def quantize_shapes(
 
 
 def _fitting(programs: Sequence[Program], data: Any) -> tuple[int, Any]:
-    """The index of the first program that the data fits, and its samples. Raises the first program's DataError."""
+    """The index of the first program that the data fits, and its samples. Raises DataError if there is none."""
     if data is None:
         return 0, None
     refused: DataError | None = None
     for number, program in enumerate(programs):
         try:
-            return number, samples(data, program.inputs)
+            found = samples(data, program.inputs)
+            if isinstance(data, list | tuple):  # other iterables may only be read once
+                for _ in found:
+                    pass
         except DataError as error:
             refused = refused or error
+        else:
+            return number, found
     assert refused is not None
-    raise refused
+    if len(programs) == 1:
+        raise refused
+    known = " or ".join(_shapes(program) for program in programs)
+    raise DataError(
+        f"{refused}. All samples must fit one of the shapes ({known}), because all programs get the ranges that are "
+        f"observed there: give samples of one of them, or quantize each shape with its own samples and combine: "
+        f"zp.Specializations([zp.quantize(model, samples, shapes=shape), ...]), whose weights are not shared"
+    )
+
+
+def _shapes(program: Program) -> str:
+    """The shapes of a program's inputs: `x 1x64, mask 1x64`."""
+    sizes = ((port.name, port.type.get_shape()) for port in program.inputs)
+    return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in sizes)
 
 
 def specialized(made: Quantization, program: Program, options: Options) -> Quantization:

@@ -207,6 +207,24 @@ def test_a_mask_that_is_an_input_leaves_the_scores_their_precision(hidden: float
     assert output.sqnr > 18
 
 
+@pytest.mark.parametrize("target", ["cpu", "cpu-integer", "litert", "onnxruntime"])
+def test_the_logarithm_of_a_mask_of_ones_and_zeros_hides_scores(target: str) -> None:
+    """`scores + log(mask)`: the infinities were left out of the range, which left 6 to 9 dB."""
+    model = with_input_mask(2, broadcast=True)
+    model.graph.node.insert(0, helper.make_node("Log", ["keep"], ["mask"], name="log"))
+    model.graph.input[1].name = "keep"
+
+    def data(seed: int) -> dict[str, np.ndarray]:
+        given = masked_samples(-1.0, 1, seed)
+        return {"x": given["x"], "keep": 1 + given["mask"]}
+
+    quantized = zp.quantize(model, data(0), target=target, effort="none")
+    (output,) = zp.compare(model, quantized, data(1)).outputs
+    assert output.sqnr > 18
+    assert quantized.quantization is not None
+    assert not [line for line in quantized.quantization.warnings if "infinities" in line]
+
+
 @pytest.mark.parametrize("target", ["litert", "onnxruntime"])
 def test_an_input_mask_is_followed_through_a_clamp_and_a_reshape(target: str) -> None:
     model = with_input_mask(1, broadcast=True)

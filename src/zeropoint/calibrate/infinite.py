@@ -58,7 +58,12 @@ def advice(request: StatisticsRefOp, program: Program) -> str:
 
 
 def is_meant(request: StatisticsRefOp, program: Program) -> bool:
-    """Whether infinities of a value come from a mask that is an input, or from a constant that stands for infinity."""
+    """Whether infinities of a value come from a mask that is an input, or from a constant that stands for infinity.
+
+    They are also meant if a maximum with such a constant reads the value, as the bound of `log(mask)` does.
+    """
+    if _is_bounded(request, program.weights):
+        return True
     masks = {value for value, port in zip(program.entry.args, program.inputs, strict=True) if port.is_mask}
     seen: set[SSAValue] = set()
     pending: list[SSAValue] = [request.arg]
@@ -79,6 +84,20 @@ def is_meant(request: StatisticsRefOp, program: Program) -> bool:
         elif isinstance(op, Operation) and not isinstance(op, MIXES):
             pending += op.operands
     return False
+
+
+def _is_bounded(request: StatisticsRefOp, weights: Weights) -> bool:
+    """Whether only maxima with a constant that stands for infinity read a value."""
+    readers = [use.operation for use in request.res.uses]
+    return bool(readers) and all(
+        isinstance(reader, QuantizeRegionOp)
+        and any(isinstance(op, MaximumOp) for op in reader.body.block.ops)
+        and any(
+            isinstance(op, ConstantOp) and _is_large(op, weights)
+            for op in (*reader.body.block.ops, *(value.owner for value in reader.inputs))
+        )
+        for reader in readers
+    )
 
 
 def _is_large(op: ConstantOp, weights: Weights) -> bool:

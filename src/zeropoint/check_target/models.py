@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from zeropoint.frontend.onnx.node import WRITTEN_AS_SUM
 from zeropoint.ir.quant import Storage
 from zeropoint.ir.tensors import Array
-from zeropoint.targets import DATA, FixedScale, KernelRow, KernelSignature, Role, SameScale, port_text
+from zeropoint.targets import DATA, OUTPUT, KernelRow, KernelSignature, Role, SameScale, port_text
 
 OPSET, IR_VERSION = 21, 10
 """The first opset that quantizes to 16 bits, and the IR version of its files."""
@@ -225,6 +225,8 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         if zero is None:
             zero = between(random, storage.minimum, top, -1 if case.positive else end)
         port = ModelPort(storage, float(short(random, 0.05, None, case.halves)) * step(storage), zero, shape)
+        if (fixed := row.fixed(index, storage)) is not None:
+            port = replace(port, scale=fixed.scale, zero_point=fixed.zero_point)
         first = first or port
         operands.append(replace(first, shape=shape) if same else port)
         stored[index] = random.integers(zero + 1 if case.positive else storage.minimum, top + 1, shape)
@@ -245,8 +247,8 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
     storage = storages[-1]
     scale = float(short(random, case.scale, None, case.halves)) * step(storage) * 8.0**end
     free = ModelPort(storage, scale, between(random, storage.minimum, storage.maximum, end))
-    if isinstance(row.relation, FixedScale):
-        free = ModelPort(storage, row.relation.scale, row.relation.zero_point)
+    if (fixed := row.fixed(OUTPUT, storage)) is not None:
+        free = ModelPort(storage, fixed.scale, fixed.zero_point)
     elif row.output.zero_point is not None:
         free = replace(free, zero_point=row.output.zero_point)
     result = replace(first, shape=()) if same else free

@@ -15,7 +15,7 @@ from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.mask import MASK
 from zeropoint.cli.refusals import fail, reports_errors
 from zeropoint.cli.shape_sets import compare_set, run_set
-from zeropoint.cli.shapes import CONSTANT, SHAPE
+from zeropoint.cli.shapes import CONSTANT, CONSTANT_BESIDE_DATA, SHAPE, DataParameter
 from zeropoint.cli.verbosity import progress, say
 
 ENGINE = click.option(
@@ -38,10 +38,11 @@ THREADS = click.option(
 @click.argument("model", type=INPUT_FILE)
 @click.option(
     "--input",
-    "inputs",
-    type=INPUT_FILE,
-    default=None,
-    help="Inputs: .npz with an array for each input name, a folder of .npy files or of images.",
+    "given",
+    multiple=True,
+    type=DataParameter(),
+    help="Inputs: .npz with an array for each input name, a folder of .npy files or of images. NAME=NUMBER replaces an "
+    "input by a number.",
 )
 @PREPROCESS
 @click.option("-o", "--output", type=OUTPUT_FILE, default=None, help="Where to write the outputs: .npz.")
@@ -50,12 +51,12 @@ THREADS = click.option(
 @ENGINE
 @THREADS
 @SHAPE
-@CONSTANT
+@CONSTANT_BESIDE_DATA
 @limit_options
 @reports_errors
 def run(
     model: Path,
-    inputs: Path | None,
+    given: tuple[Path | tuple[str, bool | int | float], ...],
     preprocess: str | None,
     output: Path | None,
     arguments: str | None,
@@ -74,6 +75,10 @@ def run(
     Without --input, MODEL is a test program in MLIR text, which takes no inputs, or those of --args. Its results are
     printed. Exit status 1: one of its checks failed.
     """
+    inputs, numbers = _data_and_numbers(given)
+    constants = (*constants, *numbers)
+    if numbers and inputs is None:
+        fail("found --input NAME=NUMBER with no other --input, where it changes nothing; leave it out or add data")
     refuse_idle(
         ("arguments", inputs is not None, "--input"),
         ("split_input_file", inputs is not None, "--input"),
@@ -88,6 +93,16 @@ def run(
         fail("found --engine native without --input, expected --input and --output with it")
     else:
         _run_text(model, arguments, split_input_file)
+
+
+def _data_and_numbers(
+    given: tuple[Path | tuple[str, bool | int | float], ...],
+) -> tuple[Path | None, list[tuple[str, bool | int | float]]]:
+    """The data of `--input` and the inputs that it replaces by numbers. Exits with status 2 for data in two files."""
+    files = [found for found in given if isinstance(found, Path)]
+    if len(files) > 1:
+        fail(f"found --input {files[0]} and {files[1]}, expected one file or folder, and NAME=NUMBER for inputs to fix")
+    return next(iter(files), None), [found for found in given if isinstance(found, tuple)]
 
 
 def _run_text(file: Path, arguments: str | None, split: bool) -> None:

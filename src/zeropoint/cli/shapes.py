@@ -1,9 +1,10 @@
-"""`--shape NAME=1x3x224x224` and `--constant NAME=16000`: fix the shapes and the values of inputs."""
+"""`--shape NAME=1x3x224x224` and `--input NAME=16000`: fix the shapes and the values of inputs."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -107,6 +108,21 @@ def combined(given: Sequence[tuple[str, list[tuple[int, ...]]]]) -> list[dict[st
     return [{name: shapes[at % len(shapes)] for name, shapes in lists.items()} for at in range(count)]
 
 
+def _number(value: str) -> tuple[str, bool | int | float] | None:
+    """The name and the number of `NAME=16000`; None if the text is something else."""
+    name, equals, text = value.rpartition("=")
+    if not equals or not name:
+        return None
+    if text in ("true", "false"):
+        return name, text == "true"
+    for kind in (int, float):
+        try:
+            return name, kind(text)
+        except ValueError:
+            continue
+    return None
+
+
 class ConstantParameter(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] (not generic before click 8.2)
     """`NAME=16000`."""
 
@@ -114,23 +130,27 @@ class ConstantParameter(click.ParamType):  # pyright: ignore[reportMissingTypeAr
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name and the number."""
-        name, equals, text = str(value).rpartition("=")
-        if equals and name and text in ("true", "false"):
-            return name, text == "true"
-        for kind in (int, float):
-            try:
-                if equals and name:
-                    return name, kind(text)
-            except ValueError:
-                continue
-        return self.fail(f"found '{value}', expected NAME=NUMBER, or NAME=true", param, ctx)
+        found = _number(str(value))
+        return self.fail(f"found '{value}', expected NAME=NUMBER, or NAME=true", param, ctx) if found is None else found
 
 
-CONSTANT = click.option(
-    "--constant",
-    "constants",
-    multiple=True,
-    type=ConstantParameter(),
-    metavar="NAME=NUMBER",
-    help="Replace an input by a number; the result does not have this input.",
-)
+_CONSTANT: dict[str, Any] = {
+    "multiple": True,
+    "type": ConstantParameter(),
+    "metavar": "NAME=NUMBER",
+    "help": "Replace an input by a number; the result does not have this input.",
+}
+CONSTANT = click.option("--input", "--constant", "constants", **_CONSTANT)
+CONSTANT_BESIDE_DATA = click.option("--constant", "constants", **_CONSTANT)
+"""For a command whose `--input` names data, and takes numbers as well (`DataParameter`)."""
+
+
+class DataParameter(click.Path):
+    """A file or folder of data, or `NAME=16000` if there is no file of that name."""
+
+    name = "PATH or NAME=NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, or the name and the number."""
+        found = None if Path(value).exists() else _number(str(value))
+        return Path(value) if found is None else found

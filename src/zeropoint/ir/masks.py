@@ -40,7 +40,7 @@ Known = dict[SSAValue, bool]
 """Maps values to whether they feed a softmax, so that a chain of sums is followed once, not from each of its inputs."""
 
 
-def _is_mask(value: SSAValue, known: Known) -> bool:
+def is_mask(value: SSAValue, known: Known) -> bool:
     """Whether every reader of a value adds it to the operand of a softmax."""
     moved = [value]
     for each in moved:
@@ -86,7 +86,7 @@ def mark_masks(program: Program) -> Program:
     given = function.arg_attrs
     known = [DictionaryAttr({})] * len(arguments) if given is None else given.data
     seen: Known = {}
-    found = [isinstance(element_of(argument), AnyFloat) and _is_mask(argument, seen) for argument in arguments]
+    found = [isinstance(element_of(argument), AnyFloat) and is_mask(argument, seen) for argument in arguments]
     if any(found):
         marked = [DictionaryAttr({**e.data, MASK: UnitAttr()}) if m else e for e, m in zip(known, found, strict=True)]
         function.properties["arg_attrs"] = ArrayAttr(marked)

@@ -8,7 +8,7 @@ integer-only: `CommonScaleSum` (ours), `LiteRTAdd` (LiteRT's reference kernel) a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -321,9 +321,17 @@ def _narrow_sum(
     if max(scales) >= 2**12 * out_scale:
         return None
     narrow = _is_8_bit(inputs, output)
-    found = CommonScaleSum.of(inputs, output, signs, multiplier_width=16 if narrow else 32)
+    # Storage such as i16<-4096:4095> is in words whose bounds the sum has to hold, too.
+    held = inputs if narrow else [_in_words(operand) for operand in inputs]
+    found = CommonScaleSum.of(held, output, signs, multiplier_width=16 if narrow else 32)
     most = NARROW_ERROR if narrow else NARROW_ERROR_OF_WORDS
     return found if found.error_bound([operand.reach for operand in inputs]) <= most else None
+
+
+def _in_words(operand: AffineParameters) -> AffineParameters:
+    """The operand with the bounds of the words that its integers are stored in."""
+    low, high = min(operand.storage_min, -half_range(16)), max(operand.storage_max, half_range(16) - 1)
+    return replace(operand, storage_min=low, storage_max=high)
 
 
 def _is_8_bit(inputs: Sequence[AffineParameters], output: AffineParameters) -> bool:

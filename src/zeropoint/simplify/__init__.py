@@ -4,6 +4,7 @@ from zeropoint.ir.inline_calls import inline_calls
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.simplify.add_masks import add_masks
+from zeropoint.simplify.bound_log_masks import bound_log_masks
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.drop_zero_terms import drop_zero_terms
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
@@ -14,15 +15,18 @@ from zeropoint.simplify.fold_empty import fold_empty
 from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_positions import fold_positions
 from zeropoint.simplify.fold_slices import fold_slices
+from zeropoint.simplify.fold_updates import fold_updates
 from zeropoint.simplify.join_pads import join_pads
 from zeropoint.simplify.pin_constants import pin_constants
 from zeropoint.simplify.restore_limits import restore_limits
 from zeropoint.simplify.single_positions import single_positions
 from zeropoint.simplify.statements import attributes_to_statements, has_statements, statements_to_attributes
+from zeropoint.simplify.unroll_loops import unroll_loops
 
 __all__ = [
     "PASSES",
     "add_masks",
+    "bound_log_masks",
     "decompose_batch_norm",
     "drop_zero_terms",
     "fold_batch_norm",
@@ -33,23 +37,28 @@ __all__ = [
     "fold_padding",
     "fold_positions",
     "fold_slices",
+    "fold_updates",
     "inline_calls",
     "join_pads",
     "pin_constants",
     "restore_limits",
     "simplify",
     "single_positions",
+    "unroll_loops",
 ]
 
 PASSES = (
     inline_calls,
     pin_constants,
+    unroll_loops,
+    fold_updates,
     fold_empty,
     single_positions,
     fold_positions,
     fold_constants,
     drop_zero_terms,
     add_masks,
+    bound_log_masks,
     fold_broadcasts,
     fold_counts,
     join_pads,

@@ -38,6 +38,7 @@ from zeropoint.solve.function_widths import unrounded_kernels
 from zeropoint.solve.kernel import ChosenKernel, is_float, result_ports
 from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.reader_storages import Asked, reader_storages
+from zeropoint.solve.recurrences import recurrent_regions
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.unrounded import PRODUCTS, Unrounded
@@ -94,6 +95,7 @@ class KernelChoice:
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: Unrounded = field(init=False)
     asked: dict[PortNumber, Asked] = field(init=False)
+    recurrent: set[QuantizeRegionOp] = field(init=False)
     weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[ChosenKernel]:
@@ -102,6 +104,7 @@ class KernelChoice:
         self.weights = program.weights
         self.widths = unrounded_kernels(program, self.target, self.constraints, self.products)
         self.asked = reader_storages(program, self.target)
+        self.recurrent = recurrent_regions(program, self.target)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:
             if not isinstance(op, QuantizeRegionOp):
@@ -182,7 +185,7 @@ class KernelChoice:
         kept = self.left.get(region) or self._kept_float(region)
         if kept is not None:
             return kept
-        rows = RESCALE_ROWS if is_rescale(region) else self.target.by_kernel.get(name, ())
+        rows = RESCALE_ROWS if is_rescale(region) else self._rows(region)
         if not rows:
             return f"target {self.target.name} has no kernel '{name}'"
         demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
@@ -202,6 +205,12 @@ class KernelChoice:
         return self._unfit(region, found[0], demands) or ChosenKernel(
             region, *found, position, demands, self.target.scale_type
         )
+
+    def _rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
+        """The rows of the table for a kernel. Those for recurrences come first in a recurrence, and last elsewhere."""
+        name = region.logical_kernel.data
+        rows, more = self.target.by_kernel.get(name, ()), self.target.recurrent_rows.get(name, ())
+        return (*more, *rows) if region in self.recurrent else (*rows, *more)
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: KernelSignature) -> str:
         """The reason why no row fits: the pinned port that no row accepts, if any, else the whole signature."""

@@ -6,7 +6,7 @@ relation between the quantization parameters of the ports. The columns are those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -174,6 +174,7 @@ class KernelRow:
     - `segments`: the number of equal parts of a 16-bit operand's range in which a function is interpolated.
     - `nonzero`: the number of an operand in which the kernel refuses zeros.
     - `activation_scales`: `per_row` if the kernel rounds rows of 16-bit activations to 8 bits (`numerics.row_scales`).
+    - `recurrent`: only for kernels of a recurrence (`solve/recurrences.py`) and for types that the model pins.
     - `same_storage`: requires one storage for all wildcards.
     - `profile`: the kernel's own rounding, if it differs from the target's.
     - `checked`: the runtime version and the test that confirmed the row; empty if unconfirmed.
@@ -197,6 +198,7 @@ class KernelRow:
     segments: int | None = None
     nonzero: int | None = None
     activation_scales: str = ""
+    recurrent: bool = False
 
     @property
     def outputs(self) -> tuple[PortRule, ...]:
@@ -311,15 +313,24 @@ class Target:
 
     @cached_property
     def by_kernel(self) -> Mapping[str, tuple[KernelRow, ...]]:
-        """The rows of each kernel, in the order of the table."""
-        found: dict[str, tuple[KernelRow, ...]] = {}
-        for row in self.rows:
-            found[row.kernel] = (*found.get(row.kernel, ()), row)
-        return found
+        """The rows of each kernel, in the order of the table, without those for recurrences."""
+        return _by_kernel(row for row in self.rows if not row.recurrent)
+
+    @cached_property
+    def recurrent_rows(self) -> Mapping[str, tuple[KernelRow, ...]]:
+        """The rows of each kernel that are for recurrences, in the order of the table."""
+        return _by_kernel(row for row in self.rows if row.recurrent)
 
     def row(self, kernel: str, signature: KernelSignature | None = None) -> KernelRow | None:
         """The first row of a logical kernel that fits the signature; None if there is none."""
-        for row in self.by_kernel.get(kernel, ()):
+        for row in (*self.by_kernel.get(kernel, ()), *self.recurrent_rows.get(kernel, ())):
             if signature is None or row.storages(signature) is not None:
                 return row
         return None
+
+
+def _by_kernel(rows: Iterable[KernelRow]) -> Mapping[str, tuple[KernelRow, ...]]:
+    found: dict[str, tuple[KernelRow, ...]] = {}
+    for row in rows:
+        found[row.kernel] = (*found.get(row.kernel, ()), row)
+    return found

@@ -58,6 +58,7 @@ COLUMNS = (
     "segments",
     "nonzero",
     "activation_scales",
+    "recurrent",
     "intermediate",
     "same_storage",
     "profile",
@@ -337,5 +338,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         entry.of_type("segments", int, "a whole number") if "segments" in entry.columns else None,
         entry.of_type("nonzero", int, "a whole number") if "nonzero" in entry.columns else None,
         entry.text("activation_scales", ""),
+        entry.of_type("recurrent", bool, "true or false", False),
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]

@@ -10,17 +10,15 @@ Sources: onnxruntime's contributed operators (`com.microsoft`); the ONNX operato
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, helper
 
-from zeropoint.frontend.onnx.nbits import DTYPES, PackedWeights
+from zeropoint.frontend.onnx.contributed_weights import packed_weights, recurrent_weights
+from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, Quantized, attributes_of, input_at
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
-from zeropoint.frontend.onnx.tensors import read_tensor
-from zeropoint.ir.tensors import Array
 
 MICROSOFT = "com.microsoft"
 STANDARD = ("", "ai.onnx")
@@ -38,16 +36,6 @@ BOUNDING = frozenset({"Clip", "Pad"})
 
 
 @dataclass(frozen=True)
-class Quantized:
-    """The names of an integer tensor, its scale and its zero point. An empty name means an omitted input."""
-
-    tensor: str
-    scale: str
-    zero_point: str = ""
-    axis: int | None = None
-
-
-@dataclass(frozen=True)
 class QOperatorForm:
     """The float operator that an operator on integers is equivalent to, and how to read its inputs.
 
@@ -60,16 +48,12 @@ class QOperatorForm:
     dropped: frozenset[str] = frozenset()
 
 
-def _at(inputs: Sequence[str], index: int) -> str:
-    return inputs[index] if index < len(inputs) else ""
-
-
 def _triple(inputs: Sequence[str], index: int) -> Quantized:
-    return Quantized(_at(inputs, index), _at(inputs, index + 1), _at(inputs, index + 2))
+    return Quantized(input_at(inputs, index), input_at(inputs, index + 1), input_at(inputs, index + 2))
 
 
 def _result(inputs: Sequence[str], index: int) -> Quantized:
-    return Quantized("", _at(inputs, index), _at(inputs, index + 1))
+    return Quantized("", input_at(inputs, index), input_at(inputs, index + 1))
 
 
 def _operands(count: int) -> Callable[[Sequence[str]], tuple[list[Quantized], Quantized]]:
@@ -86,7 +70,7 @@ def _concatenated(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
 
 
 def _chosen(inputs: Sequence[str]) -> tuple[list[Quantized], Quantized]:
-    return [Quantized(_at(inputs, 0), ""), _triple(inputs, 1), _triple(inputs, 4)], _result(inputs, 7)
+    return [Quantized(input_at(inputs, 0), ""), _triple(inputs, 1), _triple(inputs, 4)], _result(inputs, 7)
 
 
 FORMS: Mapping[str, QOperatorForm] = {
@@ -105,65 +89,6 @@ MODERN_SOFTMAX = 13
 """The first opset whose Softmax normalizes one dimension. Before, it is the axis with all dimensions behind it."""
 
 
-@dataclass
-class _Rewriting:
-    """The new nodes of the graph, and the known parameters of integer tensors."""
-
-    model: ModelProto
-    folder: Path
-    constants: Mapping[str, TensorProto]
-    nodes: list[NodeProto] = field(default_factory=list[NodeProto])
-    known: dict[str, Quantized] = field(default_factory=dict[str, Quantized])
-    taken: set[str] = field(default_factory=set[str])
-
-    def array(self, name: str) -> Array | None:
-        """The array of an initializer; None for any other tensor."""
-        return read_tensor(self.constants[name], self.folder) if name in self.constants else None
-
-    def unique(self, name: str) -> str:
-        """A name that is not yet used in the graph."""
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
-    def constant(self, name: str, array: Array) -> str:
-        """Add an initializer."""
-        made = self.unique(name)
-        self.model.graph.initializer.append(numpy_helper.from_array(array, made))
-        return made
-
-    def real(self, given: Quantized) -> str:
-        """The name of the dequantized tensor; the tensor itself if it has no scale."""
-        if not given.scale:
-            return given.tensor
-        made = self.unique(f"{given.tensor}_real")
-        inputs = [name for name in (given.tensor, given.scale, given.zero_point) if name]
-        node = helper.make_node("DequantizeLinear", inputs, [made], made)
-        if given.axis is not None:
-            node.attribute.append(helper.make_attribute("axis", given.axis))
-        self.nodes.append(node)
-        return made
-
-    def quantized(self, output: str, wanted: Quantized) -> str:
-        """Append a `QuantizeLinear` that computes `output`, and return the name of its real-valued input."""
-        real = self.unique(f"{output}_real")
-        inputs = [name for name in (real, wanted.scale, wanted.zero_point) if name]
-        self.nodes.append(helper.make_node("QuantizeLinear", inputs, [output], output))
-        self.known[output] = Quantized(output, wanted.scale, wanted.zero_point)
-        return real
-
-    def between_casts(
-        self, node: NodeProto, op: str, inputs: Sequence[str], wanted: Quantized, attributes: Sequence[AttributeProto]
-    ) -> None:
-        """Append the float operator of a node, and casts of its results unless `wanted` has no scale."""
-        made = helper.make_node(op, list(inputs), [], node.name or node.output[0])
-        made.attribute.extend(attributes)
-        self.nodes.append(made)
-        for output in node.output:
-            made.output.append(output if not wanted.scale else self.quantized(output, wanted))
-
-
 def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | None:
     """The attributes that the float operator has, too; None if `channels_last` is set, which it does not support."""
     for attribute in node.attribute:
@@ -172,7 +97,7 @@ def _kept(node: NodeProto, dropped: frozenset[str]) -> list[AttributeProto] | No
     return [attribute for attribute in node.attribute if attribute.name not in dropped]
 
 
-def _product(node: NodeProto, run: _Rewriting) -> bool:
+def _product(node: NodeProto, run: IntegerRewriting) -> bool:
     """Rewrite QGemm, whose bias is i32 at the product of alpha and both scales. Returns False if a scale is computed.
 
     Alpha becomes a factor of the scale of the weights, so that the product is one kernel.
@@ -181,7 +106,7 @@ def _product(node: NodeProto, run: _Rewriting) -> bool:
     scales = [run.array(part.scale) for part in (left, right)]
     if scales[0] is None or scales[1] is None:
         return False
-    given = _attributes(node)
+    given = attributes_of(node)
     axis = None if scales[1].size == 1 else int(not given.get("transB", 0))
     right = replace(right, axis=axis)
     if (alpha := np.float32(given.get("alpha", 1.0))) > 0 and alpha != 1:
@@ -190,7 +115,7 @@ def _product(node: NodeProto, run: _Rewriting) -> bool:
     elif alpha <= 0:
         return False
     operands = [left, right]
-    bias = _at(node.input, 6)
+    bias = input_at(node.input, 6)
     if bias:
         product = (scales[0].astype(np.float32).reshape(()) * scales[1].astype(np.float32)).astype(np.float32)
         shared = product.size == 1
@@ -202,13 +127,9 @@ def _product(node: NodeProto, run: _Rewriting) -> bool:
     return True
 
 
-def _attributes(node: NodeProto) -> dict[str, Any]:
-    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-
-
-def _softmax(node: NodeProto, run: _Rewriting) -> bool:
+def _softmax(node: NodeProto, run: IntegerRewriting) -> bool:
     """Rewrite QLinearSoftmax. Returns False for the Softmax of another opset that the model's opset does not have."""
-    given, wanted, output = _attributes(node), _result(node.input, 3), node.output[0]
+    given, wanted, output = attributes_of(node), _result(node.input, 3), node.output[0]
     axis, is_modern = int(given.get("axis", -1)), int(given.get("opset", MODERN_SOFTMAX)) >= MODERN_SOFTMAX
     opset = next((one.version for one in run.model.opset_import if one.domain in STANDARD), 1)
     if is_modern and opset < MODERN_SOFTMAX and axis != -1:
@@ -230,41 +151,16 @@ def _softmax(node: NodeProto, run: _Rewriting) -> bool:
     return True
 
 
-def _packed(node: NodeProto, run: _Rewriting) -> bool:
-    """Rewrite MatMulNBits to `MatMul` with dequantized weights. Returns False if its weights are computed."""
-    arrays = [run.array(_at(node.input, index)) for index in range(1, 5)]
-    weights, scales, points, groups = arrays
-    if weights is None or scales is None or any(_at(node.input, i + 1) and arrays[i] is None for i in (2, 3)):
-        return False
-    attributes = _attributes(node)
-    found = PackedWeights.of(attributes, weights, scales, points, groups)
-    name = node.input[1]
-    if found.is_regular:
-        kind = DTYPES[found.bits]
-        stored = [found.stored.astype(kind), found.scales, found.points.astype(kind)]
-        parts = [run.constant(f"{name}_{part}", array) for part, array in zip(_PARTS, stored, strict=True)]
-        real = run.unique(f"{name}_real")
-        run.nodes.append(helper.make_node("DequantizeLinear", parts, [real], real, axis=0, block_size=found.block))
-    else:
-        real = run.constant(f"{name}_real", found.real())
-    bias, output = _at(node.input, 5), node.output[0]
-    product = run.unique(f"{output}_product") if bias else output
-    run.nodes.append(helper.make_node("MatMul", [node.input[0], real], [product], node.name or output))
-    if bias:
-        run.nodes.append(helper.make_node("Add", [product, bias], [output], f"{node.name or output}_bias"))
-    return True
-
-
-_PARTS = ("stored", "scale", "zero_point")
-OTHERS: Mapping[str, Callable[[NodeProto, _Rewriting], bool]] = {
-    "MatMulNBits": _packed,
+OTHERS: Mapping[str, Callable[[NodeProto, IntegerRewriting], bool]] = {
+    "DynamicQuantizeLSTM": recurrent_weights,
+    "MatMulNBits": packed_weights,
     "QGemm": _product,
     "QLinearSoftmax": _softmax,
 }
 """The functions that rewrite operators of other forms."""
 
 
-def _contributed(node: NodeProto, run: _Rewriting) -> bool:
+def _contributed(node: NodeProto, run: IntegerRewriting) -> bool:
     """Rewrite an operator of onnxruntime's domain. Returns False if it is not supported."""
     if node.op_type in CASTS:
         made = NodeProto()
@@ -284,7 +180,7 @@ def _contributed(node: NodeProto, run: _Rewriting) -> bool:
     return True
 
 
-def _moved(node: NodeProto, run: _Rewriting) -> bool:
+def _moved(node: NodeProto, run: IntegerRewriting) -> bool:
     """Rewrite an operator that moves or clamps quantized integers to one on real values; False if that fails."""
     data = node.input[: None if node.op_type == "Concat" else 1]
     given = [run.known[name] for name in data if name in run.known]
@@ -306,14 +202,14 @@ def _moved(node: NodeProto, run: _Rewriting) -> bool:
     return True
 
 
-def _are_alike(one: Quantized, other: Quantized, run: _Rewriting) -> bool:
+def _are_alike(one: Quantized, other: Quantized, run: IntegerRewriting) -> bool:
     """Whether two integer tensors have the same scale and zero point, by name or by value."""
     pairs = ((one.scale, other.scale), (one.zero_point, other.zero_point))
     arrays = [(run.array(a), run.array(b)) for a, b in pairs if a != b]
     return all(a is not None and b is not None and np.array_equal(a, b) for a, b in arrays)
 
 
-def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[str] | None:
+def _real_numbers(node: NodeProto, given: Quantized, run: IntegerRewriting) -> list[str] | None:
     """The inputs of Clip or Pad after the data, with stored numbers dequantized; None if one is computed."""
     scale, point = run.array(given.scale), run.array(given.zero_point) if given.zero_point else np.zeros(())
     if scale is None or point is None or scale.size != 1:
@@ -334,18 +230,18 @@ def _real_numbers(node: NodeProto, given: Quantized, run: _Rewriting) -> list[st
     return made
 
 
-def _remember(node: NodeProto, run: _Rewriting) -> None:
+def _remember(node: NodeProto, run: IntegerRewriting) -> None:
     """Record the parameters of a node's result if it has a single, constant and positive scale."""
     index = QUANTIZING.get(node.op_type)
     if index is not None:
-        scale = run.array(_at(node.input, index))
+        scale = run.array(input_at(node.input, index))
         # With a negative scale, the largest integer is the smallest number, so a max pool is not one of real values.
         if scale is not None and scale.size == 1 and scale.reshape(()) > 0:
             run.known[node.output[0]] = Quantized(node.output[0], *_pair(node.input, index))
 
 
 def _pair(inputs: Sequence[str], index: int) -> tuple[str, str]:
-    return _at(inputs, index), _at(inputs, index + 1)
+    return input_at(inputs, index), input_at(inputs, index + 1)
 
 
 def _is_move(node: NodeProto) -> bool:
@@ -378,7 +274,7 @@ def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     changed = ModelProto()
     changed.CopyFrom(model)
     graph = changed.graph
-    run = _Rewriting(changed, folder, {tensor.name: tensor for tensor in model.graph.initializer})
+    run = IntegerRewriting(changed, folder, {tensor.name: tensor for tensor in model.graph.initializer})
     run.taken = {name for node in nodes for name in (*node.input, *node.output)} | set(run.constants)
     only = _only_dequantized(nodes, [value.name for value in graph.output])
     narrowed = clipped(nodes, run.array)

@@ -1,0 +1,135 @@
+"""Find the kernels that compute the state of a recurrent layer from its gates, which take more than 8 bits.
+
+```mlir
+%kept = quant.region "multiply"(%forget, %cell) ...
+%new = quant.region "multiply"(%input, %candidate) ...
+%cell_1 = quant.region "add"(%kept, %new) ...
+```
+
+The state of an LSTM or a GRU is a sum whose terms are products with gates; one of these is a product with the state of
+the step before. What is rounded off in one step stays in the state for many steps. So the kernels between the state and
+the contractions behind it (`_cone`) take the rows of the table that are for recurrences only (`recurrent = true`), if
+the target has such rows. Contractions still read 8 bits.
+
+Steps in time are kernels of their own in an unrolled program. A chain of `STEPS` such sums is a recurrence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import SSAValue
+
+from zeropoint.ir.constants import is_constant
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
+from zeropoint.ir.regions import regions_of
+from zeropoint.targets import Target
+from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS
+
+STEPS = 4
+"""The least number of states in a chain. In shorter ones, little noise adds up."""
+MOVES = ("broadcast", "concatenate", "reshape", "select", "slice", "transpose")
+COMPUTED = ("add", "subtract", "multiply", *FUNCTIONS, *MOVES)
+"""Kernels between contractions and the state."""
+DIFFERENCES = 4
+"""The number of kernels from a product to the state of the step before: `z * (h - n)`, and what is moved in between."""
+
+
+def recurrent_regions(program: Program, target: Target) -> set[QuantizeRegionOp]:
+    """The regions of a program that take a target's rows for recurrences; empty if the target has none."""
+    if not target.recurrent_rows:
+        return set()
+    states = _states(program)
+    functions = {reader for state in states for reader in _readers(state) if reader.logical_kernel.data in FUNCTIONS}
+    # The output gate of an LSTM and the reset gate of a GRU multiply what a contraction reads.
+    products = [reader for read in (*states, *functions) for reader in _readers(read) if _is_product(reader)]
+    gates = [made for product in products for value in product.inputs if (made := _maker(value)) is not None]
+    return _cone([*states, *functions, *(gate for gate in gates if gate.logical_kernel.data in FUNCTIONS)])
+
+
+def _readers(region: QuantizeRegionOp) -> list[QuantizeRegionOp]:
+    """The regions that read the result of a region, behind its statistics."""
+    found: list[QuantizeRegionOp] = []
+    open_ = [use.operation for use in region.outputs[0].uses]
+    while open_:
+        op = open_.pop()
+        if isinstance(op, QuantizeRegionOp):
+            found.append(op)
+        elif isinstance(op, StatisticsOp):
+            open_ += [use.operation for use in op.results[0].uses]
+    return found
+
+
+def _is_product(region: QuantizeRegionOp) -> bool:
+    """Whether a region multiplies two computed values."""
+    return region.logical_kernel.data == "multiply" and not any(map(is_constant, region.inputs))
+
+
+def _states(program: Program) -> list[QuantizeRegionOp]:
+    """The sums that are states, of chains of at least `STEPS`."""
+    length: dict[QuantizeRegionOp, int] = {}
+    before: dict[QuantizeRegionOp, list[QuantizeRegionOp]] = {}
+    for region in regions_of(program):
+        if region.logical_kernel.data not in ("add", "subtract"):
+            continue
+        products = [made for value in region.inputs if (made := _product(value)) is not None]
+        if products:
+            before[region] = [state for made in products for state in _read(made.inputs, length, DIFFERENCES)]
+            length[region] = 1 + max((length[state] for state in before[region]), default=0)
+    found: dict[QuantizeRegionOp, None] = {}
+    open_ = [region for region in length if length[region] >= STEPS]
+    while open_:
+        state = open_.pop()
+        if state not in found:
+            found[state] = None
+            open_ += before[state]
+    return list(found)
+
+
+def _product(value: SSAValue) -> QuantizeRegionOp | None:
+    """The product of two computed values that is a term of a sum; None if the term is something else."""
+    made = _maker(value)
+    while made is not None and made.logical_kernel.data in MOVES and len(made.inputs) == 1:
+        made = _maker(made.inputs[0])
+    return made if made is not None and _is_product(made) else None
+
+
+def _read(values: Iterable[SSAValue], states: dict[QuantizeRegionOp, int], left: int) -> list[QuantizeRegionOp]:
+    """The states from which values are made by movements and differences."""
+    found: list[QuantizeRegionOp] = []
+    for value in values:
+        made = _maker(value)
+        if made is None:
+            continue
+        if made in states:
+            found.append(made)
+        elif left and made.logical_kernel.data in (*MOVES, "subtract"):
+            found += _read(made.inputs, states, left - 1)
+    return found
+
+
+def _cone(states: Iterable[QuantizeRegionOp]) -> set[QuantizeRegionOp]:
+    """The states and all kernels that compute them, back to contractions and these included."""
+    found: set[QuantizeRegionOp] = set()
+    open_ = list(states)
+    while open_:
+        region = open_.pop()
+        if region in found:
+            continue
+        found.add(region)
+        if region.logical_kernel.data in CONTRACTIONS:
+            continue
+        makers = (_maker(value) for value in region.inputs)
+        open_ += [
+            made for made in makers if made is not None and made.logical_kernel.data in (*COMPUTED, *CONTRACTIONS)
+        ]
+    return found
+
+
+def _maker(value: SSAValue) -> QuantizeRegionOp | None:
+    """The region that makes a value, behind its statistics; None if an op or the caller makes it."""
+    owner = value.owner
+    while isinstance(owner, StatisticsOp):
+        owner = owner.arg.owner
+    return owner if isinstance(owner, QuantizeRegionOp) else None
