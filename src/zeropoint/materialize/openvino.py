@@ -300,11 +300,13 @@ def _convolved_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
 def _is_fused(kernel: MaterializedKernel, op: hlo.AddOp, number: int) -> bool:
     """Whether OpenVINO computes a sum in the convolution of an operand.
 
-    The fused convolution overwrites the other operand in place, so that must not be the convolution's own input.
+    The fused convolution overwrites the other operand in place, so that must be neither a constant nor the
+    convolution's own input.
     """
-    maker = defining_op(_outer(kernel, op.operands[number]))
+    maker, other = defining_op(_outer(kernel, op.operands[number])), op.operands[1 - number]
     assert maker is not None  # `unrounded` has results of ops only
-    return _outer(kernel, op.operands[1 - number]) not in maker.operands
+    is_constant = constant_array(kernel.values[other], kernel.weights) is not None
+    return not is_constant and _outer(kernel, other) not in maker.operands
 
 
 def _outer(kernel: MaterializedKernel, operand: SSAValue) -> SSAValue:

@@ -15,8 +15,8 @@ to the range of its type, but not rounded. It is expressed in steps of the other
 - t = clamp(fma(v, factor, offset), low, high): `SumTerm`;
 - q = rne(fma(fl(t + r), scale, shift)), with the ends of the result's range divided by the other operand's scale.
 
-If the other operand is the convolution's own input, the sum is a kernel of its own. The convolution's result is rounded
-to q1, and then expressed in steps of the other operand, too: t = fma(q1, `term_steps`).
+If the other operand is the convolution's own input or a constant, the sum is a kernel of its own. The convolution's
+result is rounded to q1, and then expressed in steps of the other operand, too: t = fma(q1, `term_steps`).
 
 If nothing but a hard swish reads a convolution, and its result is not quantized in the file, the hard swish becomes
 part of the convolution, too:
