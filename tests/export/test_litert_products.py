@@ -43,7 +43,7 @@ def test_products_over_any_dimensions(
 
 
 def test_the_scales_of_both_operands_are_multiplied_in_f32(tmp_path: Path) -> None:
-    """At 16 bits, the multiplier has 15 bits. For one of these ranges, the square of the scale in f64 gives another one."""
+    """The multiplier has 15 bits. For one of these ranges, the square of the scale in f64 gives another one."""
     program = parse_program("""
       func.func @main(%a: tensor<1x512xf32> {zeropoint.name = "a"}) -> (tensor<512x512xf32> {zeropoint.name = "y"}) {
         %0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0]
