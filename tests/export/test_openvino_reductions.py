@@ -1,4 +1,4 @@
-"""Reductions of floats that OpenVINO computes wrong in the plain form: maxima that are quantized, sums of three dimensions."""
+"""Reductions of floats that OpenVINO computes wrong in the plain form: quantized maxima, sums of three dimensions."""
 
 from __future__ import annotations
 
