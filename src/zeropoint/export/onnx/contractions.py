@@ -17,7 +17,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
-from zeropoint.export.onnx.chains import is_in_chain
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
 from zeropoint.export.onnx.weight_forms import written_type
@@ -29,6 +28,7 @@ from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
 from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.materialize.product_chains import is_in_chain
 
 
 def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
@@ -255,9 +255,9 @@ def _per_input(weights: Array, groups: int) -> Array:
 def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first.
 
-    For OpenVINO, a product without a bias and one in a chain (`chains.py`) are a MatMul of a batch of one. On one
-    thread, also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that follow
-    each other into one kernel, whose results are wrong if a product has no bias. It does not fuse batches.
+    For OpenVINO, a product without a bias and one in a chain (`product_chains.py`) are a MatMul of a batch of one. On
+    one thread, also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that
+    follow each other into one kernel, whose results are wrong if a product has no bias. It does not fuse batches.
     """
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data
