@@ -124,11 +124,14 @@ def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: C
 
 
 def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
-    """The sums of products in f32: real numbers; in a convolution without a bias, integers in units of their scale."""
+    """The sums of products in f32: real numbers or, without a bias, integers in units of their scale.
+
+    Without a bias, those of fully connected layers are real numbers, too, if the channels have several scales.
+    """
     kernel, terms = run.kernel, _terms(run, accumulator, op)
     scales, biases = accumulator.scales.astype(np.float32), _biases(kernel)
     axis = None if accumulator.is_per_layer else output_channel_axis(op)
-    if not biases and kernel.region.logical_kernel.data in CONVOLUTIONS:
+    if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
     real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, scales, axis)))
     for bias in biases:
