@@ -52,6 +52,8 @@ def _sink(reader: QuantizeRegionOp) -> None:
         op = op.inputs[0].owner
     if not functions or not isinstance(op, QuantizeRegionOp) or not _merges(op):
         return
+    if functions[0].input_specs.data[0] != op.output_specs.data[0]:
+        return  # Otherwise a float function would read what the reshape rounds without the rounding.
     value = op.inputs[0]
     for function in functions:
         value = _computed_on(function, value)
