@@ -52,9 +52,7 @@ def test_two_operands_that_both_repeat_keep_the_shape_of_their_product(tmp_path:
 
 
 @pytest.mark.parametrize("op", ["Min", "Max"])
-@pytest.mark.parametrize(
-    ("shape", "constant"), [("5", "5"), ("1,5", "1,5"), ("1", "1"), ("3,5", "5"), ("3,5", "")]
-)
+@pytest.mark.parametrize(("shape", "constant"), [("5", "5"), ("1,5", "1,5"), ("1", "1"), ("3,5", "5"), ("3,5", "")])
 def test_a_constant_of_equal_numbers_may_have_the_shape_of_the_other_operand(
     shape: str, constant: str, op: str, tmp_path: Path
 ) -> None:

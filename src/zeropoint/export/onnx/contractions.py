@@ -157,7 +157,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
         attributes = conv_attributes(op, weights.shape[2:], kernel.region)
     source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
-    if emit.for_openvino and not dilated and _is_strided_point(attributes):
+    if emit.for_openvino and not dilated and (_is_strided_point(attributes) or _is_padded_plane(source, attributes)):
         pads = padding_values(op.padding, rank)
         source = emit.padded(source, [(0, 0), (0, 0), *pads], f"{name}/padding")
         attributes = {**attributes, "pads": [0] * (2 * rank)}
@@ -177,6 +177,13 @@ def _is_strided_point(attributes: Attributes) -> bool:
     even in another number."""
     sizes, strides, pads = (cast("list[int]", attributes[name]) for name in ("kernel_shape", "strides", "pads"))
     return max(sizes, default=0) == 1 and max(strides) > 1 and any(pads)
+
+
+def _is_padded_plane(source: Tensor, attributes: Attributes) -> bool:
+    """Whether a window in groups over three dimensions has padding beside a first one of size 1. OpenVINO 2026.4.1
+    computes it wrong if each group has one channel and several results."""
+    pads = cast("list[int]", attributes["pads"])
+    return len(pads) == 6 and source.shape[2] == 1 and any(pads[::3]) and attributes["group"] != 1
 
 
 def conv_attributes(op: ConvolutionOp, extents: Sequence[int], place: Operation) -> Attributes:
