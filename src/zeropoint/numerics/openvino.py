@@ -6,13 +6,13 @@ A contraction computes in f32, with a sum acc in i32:
 - q = rne(fma(v, scale, shift)), clamped. With shift 0, it is rne(fl(v * fl(1 / fl(1 / scale)))). The plugin computes
   scale and shift from the ends of the result's range: `RangeFactors`.
 
-Without a bias, or with one of zeros, the two steps become one: q = rne(fma(acc, scale, shift)), with a scale and a shift
-per channel. The ends of the range are then divided by the scales of the accumulator. In fully connected layers, this
-holds only if all channels have one scale.
+Without a bias, or with one of zeros, the two steps become one: q = rne(fma(acc, scale, shift)), with a scale and a
+shift per channel. The ends of the range are then divided by the scales of the accumulator. In fully connected layers,
+this holds only if all channels have one scale.
 
 In a fully connected layer with a bias, the range is folded into the scales and the bias: q = rne(fl(acc * factor) +
-addend), with a factor and an addend per channel (`BiasedFactors`). One that is a batch is computed in the two steps above
-if its operand has a zero point.
+addend), with a factor and an addend per channel (`BiasedFactors`). One that is a batch is computed in the two steps
+above if its operand has a zero point.
 
 If nothing but a sum reads a convolution, the sum becomes part of the convolution. The convolution's result is clamped
 to the range of its type, but not rounded. It is expressed in steps of the other operand:
