@@ -88,8 +88,7 @@ def _folded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: Contrac
     kernel, terms = run.kernel, _terms(run, accumulator, op)
     axis = None if accumulator.is_per_layer else output_channel_axis(op)
     fold = BiasedFactors.of(_of_dtype(kernel.output_type), accumulator.scales.astype(np.float32))
-    factors = fold.factors.item() if axis is None else fold.factors
-    kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, factors, axis)))
+    kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, fold.factors, axis)))
     (bias,) = _biases(kernel)
     return _stored(run, _with_bias(run, bias, fold.addends))
 
