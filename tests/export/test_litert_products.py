@@ -40,3 +40,20 @@ def test_products_over_any_dimensions(
     export_program(made.propagated, tmp_path / "m.tflite", ExportOptions())
     found = LiteRTFile(tmp_path / "m.tflite", reference=True)(data[0])["y"]
     np.testing.assert_array_equal(found, Interpreter(made.integer)(data[0])["y"])
+
+
+def test_the_scales_of_both_operands_are_multiplied_in_f32(tmp_path: Path) -> None:
+    """The multiplier has 15 bits. For one of these ranges, the square of the scale in f64 gives another one."""
+    program = parse_program("""
+      func.func @main(%a: tensor<1x512xf32> {zeropoint.name = "a"}) -> (tensor<512x512xf32> {zeropoint.name = "y"}) {
+        %0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0]
+            : (tensor<1x512xf32>, tensor<1x512xf32>) -> tensor<512x512xf32>
+        return %0 : tensor<512x512xf32>
+      }""")
+    for greatest in (3.0575, 3.0576, 3.0577):
+        x = np.linspace(-1, 1, 512, dtype=np.float32).reshape(1, 512) * np.float32(greatest)
+        made = quantize(program, [{"a": x}], Options(target="litert-16x8", effort="none"))
+        export_program(made.propagated, tmp_path / "m.tflite", ExportOptions())
+        found = LiteRTFile(tmp_path / "m.tflite", reference=True)({"a": x})["y"]
+        for stage in (made.quantized, made.integer):
+            np.testing.assert_array_equal(found, Interpreter(stage)({"a": x})["y"])

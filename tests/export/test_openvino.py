@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from digits import images, quantized_digits
 from export.openvino_graphs import SHAPE, Graph, kernels
-from zeropoint.export import ExportError, export_program
+from zeropoint.export import ExportError, ExportOptions, export_program
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
@@ -160,3 +160,24 @@ def test_a_file_that_openvino_refuses_is_an_error_in_one_line(tmp_path: Path) ->
     with pytest.raises(ExportError, match=r"broken\.onnx: found a file that OpenVINO refuses") as caught:
         OpenVinoFile(path)
     assert "\n" not in str(caught.value)
+
+
+def test_an_input_keeps_its_name_if_openvino_gives_it_more(tmp_path: Path) -> None:
+    """OpenVINO merges a reshape to the same shape with the input, which then has the names of both."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    shape = numpy_helper.from_array(np.array([2, 3]), "shape")
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, 3)) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [shape])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    file = OpenVinoFile(tmp_path / "m.onnx")
+    assert (file.inputs, file.outputs) == (("x",), ("y",))
+    assert set(file({"x": np.ones((2, 3), np.float32)})) == {"y"}
+
+
+def test_floats_for_an_integer_input_are_an_error(tmp_path: Path) -> None:
+    """OpenVINO itself converts them without scale."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    export_program(quantized_digits("openvino").propagated, tmp_path / "d.onnx", ExportOptions(integer_io=True))
+    with pytest.raises(ExportError, match=r"input 'image': found float32, expected uint8; export with io float"):
+        OpenVinoFile(tmp_path / "d.onnx")(images("test", 1)[0])

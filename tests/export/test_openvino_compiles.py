@@ -13,10 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from zeropoint.export import export_program
-from zeropoint.export.onnx.chains import is_in_chain
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.regions import regions_of
+from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.pipeline import Options, Quantization, quantize
 
 RUN = """

@@ -1,4 +1,4 @@
-"""The sum of a convolution and its own input, which OpenVINO computes apart from the convolution."""
+"""Sums of a convolution and its own input or a constant, which OpenVINO computes apart from the convolution."""
 
 from __future__ import annotations
 
@@ -68,3 +68,29 @@ def test_every_value_of_the_sum_is_predicted(kind: str, tmp_path: Path, *, swapp
         np.testing.assert_array_equal(found, expected)
         (lowered,) = Interpreter(result.integer)(sample).values()
         np.testing.assert_array_equal(lowered, expected)
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_a_constant_of_every_element_is_added_apart_from_the_convolution(groups: int, tmp_path: Path) -> None:
+    """22 % of the values differed when they were predicted as a sum in the convolution."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    random = np.random.default_rng(0)
+    numbers = {
+        "w": random.normal(0, 0.3, (8, 8 // groups, 3, 3)),
+        "b": random.normal(0, 1, 8),
+        "c": random.normal(0, 1, SHAPE),
+    }
+    weights = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in numbers.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1] * 4, group=groups),
+        helper.make_node("Add", ["y", "c"], ["z"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("x", "z")]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    samples = [{"x": random.normal(1, 1, SHAPE).astype(np.float32)} for _ in range(2)]
+    result = quantize(load_onnx_model(made, {}), samples, Options(target="openvino-vnni", effort="none"))
+    export_program(result.propagated, tmp_path / "m.onnx")
+    (found,) = OpenVinoFile(tmp_path / "m.onnx")(samples[0]).values()
+    (expected,) = Interpreter(result.integer)(samples[0]).values()
+    np.testing.assert_array_equal(found, expected)

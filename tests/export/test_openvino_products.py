@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from export.openvino_graphs import Graph
+from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.export import export_program
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.frontend.onnx import load_onnx_model
@@ -59,3 +61,34 @@ def test_the_file_imported_again_is_the_same_program(tmp_path: Path) -> None:
             Interpreter(result.quantized)(sample).values(), Interpreter(again.quantized)(sample).values(), strict=True
         ):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def _rows(sizes: tuple[int, ...], *, relu: bool, seed: int) -> onnx.ModelProto:
+    """Products with a bias of 20,000 rows, of which some values are near the middle of two results."""
+    graph, value = Graph(), "x"
+    graph.random = np.random.default_rng(seed)
+    for terms, outputs in pairwise(sizes):
+        weights = graph.constant(graph.random.normal(0, 0.2, (terms, outputs)))
+        value = graph.node("Gemm", value, weights, graph.constant(graph.random.normal(0, 0.5, outputs)))
+        value = graph.node("Relu", value) if relu and outputs != sizes[-1] else value
+    model = graph.model(value)
+    for port, size in zip((*model.graph.input, *model.graph.output), (sizes[0], sizes[-1]), strict=True):
+        port.CopyFrom(helper.make_tensor_value_info(port.name, TensorProto.FLOAT, (20000, size)))
+    return model
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("sizes", [(32, 48), (32, 64, 32)], ids=["one", "chain"])
+def test_values_near_the_middle_of_two_results(sizes: tuple[int, ...], relu: bool, tmp_path: Path) -> None:
+    """Also those of the file imported again, in which a batch of one is around each product of a chain."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    options = Options(target="openvino-vnni", effort="none")
+    for seed in range(3):
+        sample = {"x": np.random.default_rng(seed).normal(0, 1, (20000, sizes[0])).astype(np.float32)}
+        result = quantize(load_onnx_model(_rows(sizes, relu=relu, seed=seed), {}), [sample], options)
+        export_program(result.propagated, tmp_path / "m.onnx")
+        (found,) = OpenVinoFile(tmp_path / "m.onnx")(sample).values()
+        again = quantize(load_onnx_model(onnx.load(tmp_path / "m.onnx"), {}), [], options)
+        for program in (result.integer, again.integer):
+            (expected,) = NativeProgram(program)(sample).values()
+            np.testing.assert_array_equal(found, expected)

@@ -49,3 +49,23 @@ def test_two_operands_that_both_repeat_keep_the_shape_of_their_product(tmp_path:
     file = LiteRTFile(tmp_path / "m.tflite", reference=True)
     for sample in samples:
         np.testing.assert_array_equal(Interpreter(result.quantized)(sample)["y"], file(sample)["y"])
+
+
+@pytest.mark.parametrize("op", ["Min", "Max"])
+@pytest.mark.parametrize(("shape", "constant"), [("5", "5"), ("1,5", "1,5"), ("1", "1"), ("3,5", "5"), ("3,5", "")])
+def test_a_constant_of_equal_numbers_may_have_the_shape_of_the_other_operand(
+    shape: str, constant: str, op: str, tmp_path: Path
+) -> None:
+    """It was refused: "found an operand that the body computes"."""
+    sizes = [tuple(map(int, filter(None, text.split(",")))) for text in (shape, constant)]
+    count = int(np.prod(sizes[1]))
+    proto = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[{shape}] x) => (float[{shape}] y)
+        <float{constant and f"[{constant}]"} c = {{{", ".join(["0.5"] * count)}}}> {{ r = Relu(x)  y = {op}(r, c) }}"""
+    )
+    samples = [{"x": np.random.default_rng(i).normal(0, 1, sizes[0]).astype(np.float32)} for i in range(3)]
+    result = quantize(load_onnx_model(proto, {}), samples, Options(target="litert", effort="none"))
+    export_program(result.propagated, tmp_path / "m.tflite", ExportOptions())
+    file = LiteRTFile(tmp_path / "m.tflite", reference=True)
+    for sample in samples:
+        np.testing.assert_array_equal(Interpreter(result.quantized)(sample)["y"], file(sample)["y"])

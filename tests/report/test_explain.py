@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -589,3 +590,15 @@ def test_a_kernel_with_a_float_result_is_no_float_value() -> None:
     (value,) = explain(parse_program(text), "gate").values
     assert (value.kind, value.names, value.float_reason) == ("tanh", ("gate",), "")
     assert [fact.name for fact in value.facts] == ["range"]
+
+
+def test_a_range_that_is_no_range_is_shown_as_it_is(tmp_path: Path) -> None:
+    """Such text, in a file that was edited, was an internal error."""
+    path = tmp_path / "edited.mlir"
+    save_program(quantize(network(), SAMPLES, Options()).propagated, path)
+    text = path.read_text(encoding="utf-8")
+    assert 'name = "range", salience = "calibrated", ' in text
+    path.write_text(re.sub(r'value = "\[-', 'value = "[-3scale', text), encoding="utf-8")
+    found = CliRunner().invoke(main, ["explain", str(path)])
+    assert found.exit_code == 0, found.output
+    assert "3scale" in found.output

@@ -71,7 +71,7 @@ def _by_rows(op: ContractionOp, x: Affine, weights: Array | None, finish: Unary)
 
 def _finish(x: Affine, w: Affine, y: Affine, axis: int | None, profile: Profile) -> Unary:
     """Convert sums of scale s_x * s_w to storage integers of the result's type."""
-    real = profile.ratio(x.scale * w.scale, y.scale)
+    real = profile.ratio(profile.product_of_scales(x.scale, w.scale), y.scale)
     if (real == 1.0).all():
         return lambda sums: _as_storage(sums, y)
     # Accumulators have 32 bits for two 8-bit operands, and 64 bits with a wider operand (LiteRT's 16x8 kernels).

@@ -154,7 +154,7 @@ def _requantized(lowering: Lowering, op: ContractionOp, sums: SSAValue) -> SSAVa
         lowering.check_fits(op, sums, 32, "sums of products", "quantize its weights to fewer bits or split its sums")
         sums = lowering.converted(sums, i32)
     # First s_x s_w, then the quotient, as in the runtimes. The order of the two roundings is part of the profile.
-    real = lowering.profile.ratio(lhs.scale * rhs.scales, result.scale)
+    real = lowering.profile.ratio(lowering.profile.product_of_scales(lhs.scale, rhs.scales), result.scale)
     multiplier = lowering.profile.multiplier(real, result.storage.type.width, 64 if wide else 32)
     axis = output_channel_axis(op) if rhs.is_per_channel else None
     return lowering.rescaled(sums, multiplier, result.zero_point, result.storage, axis)

@@ -37,7 +37,14 @@ from zeropoint.materialize.storage import is_plain
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.litert_exponentials import LEAST_SCALE
-from zeropoint.numerics.litert_words import EXPONENTIALS, GREATEST, LARGEST_DISTANCE, LEAST, RECIPROCALS
+from zeropoint.numerics.litert_words import (
+    EXPONENTIALS,
+    GREATEST,
+    GREATEST_EXPONENTIAL,
+    LARGEST_DISTANCE,
+    LEAST,
+    RECIPROCALS,
+)
 from zeropoint.numerics.multiplier import quantize_multiplier
 from zeropoint.numerics.requantize import RequantizeBehaviour
 
@@ -96,8 +103,8 @@ def _word_softmax(run: Words, scores: SSAValue, axis: int, scale: float) -> SSAV
     greatest = run.along(run.reduced(hlo.MaximumOp, scores, axis), scores, axis)
     distance = _distances(run, run.minimum(run.subtract(scores, greatest), 0), scale)
     exponentials = run.converted(_interpolated(run, distance, EXPONENTIALS), i32)
-    # The clamp states that the sum is at least the exponential of the greatest score, the last entry.
-    total = run.maximum(run.reduced(hlo.AddOp, exponentials, axis), int(EXPONENTIALS[-1]))
+    # The clamp states that the sum is at least the exponential of the greatest score.
+    total = run.maximum(run.reduced(hlo.AddOp, exponentials, axis), GREATEST_EXPONENTIAL)
     zeros = run.clamped(run.leading_zeros(total), 2, 17)
     factor = run.along(run.converted(_reciprocals(run, total, zeros), i32), scores, axis)
     half = run.clamped(run.raised(1, run.subtract(30, zeros)), 1 << 13, 1 << 28)

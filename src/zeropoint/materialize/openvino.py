@@ -36,7 +36,8 @@ from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.express_accumulators import is_stated
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
-from zeropoint.numerics.openvino import PerChannel, RangeFactors, SumTerm, rescaling, term_steps
+from zeropoint.materialize.product_chains import is_in_chain
+from zeropoint.numerics.openvino import BiasedFactors, PerChannel, RangeFactors, SumTerm, rescaling, term_steps
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 
@@ -56,6 +57,8 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     if kernel.type_of(op.rhs).zero_points.any():
         return bounded(kernel, _rounded_once(run, accumulator, op))
+    if _folds_range(kernel, op):
+        return bounded(kernel, _folded(run, accumulator, op))
     unrounded = _unrounded(run, accumulator, op)
     by = RangeFactors.of(_of_dtype(kernel.output_type), unrounded.unit)
     result = _requantized(run, unrounded, by)
@@ -67,6 +70,39 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     ):
         kernel.unrounded[result] = unrounded
     return limited
+
+
+def _folds_range(kernel: MaterializedKernel, op: ContractionOp) -> bool:
+    """Whether OpenVINO folds the result's range into the scales and the bias.
+
+    It does so in fully connected layers with a bias. Those in a chain, which files have as batches
+    (`product_chains.py`), must have an operand of zero point 0.
+    """
+    if kernel.region.logical_kernel.data != "fully_connected" or len(_biases(kernel)) != 1:
+        return False
+    return not kernel.type_of(op.lhs).zero_points.any() or not is_in_chain(kernel.region)
+
+
+def _folded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
+    """The sums times a factor for each channel, plus an addend for each channel."""
+    kernel, terms = run.kernel, _terms(run, accumulator, op)
+    axis = None if accumulator.is_per_layer else output_channel_axis(op)
+    fold = BiasedFactors.of(_of_dtype(kernel.output_type), accumulator.scales.astype(np.float32))
+    kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, fold.factors, axis)))
+    (bias,) = _biases(kernel)
+    return _stored(run, _with_bias(run, bias, fold.addends))
+
+
+def _terms(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
+    """The sums of products as stored integers in f32."""
+    sums = run.kernel.retyped(op, accumulator)
+    return run.to(run.made(StorageCastOp(sums, with_element(sums, i32))), f32)
+
+
+def _biases(kernel: MaterializedKernel) -> list[hlo.AddOp]:
+    """The additions of biases; none if all of them are 0."""
+    found = [other for other in kernel.body if isinstance(other, hlo.AddOp)]
+    return [] if all(_adds_zeros(kernel, bias) for bias in found) else found
 
 
 def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
@@ -87,14 +123,14 @@ def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: C
 
 
 def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
-    """The sums of products in f32: real numbers with the bias or, without one, integers in units of their scale."""
-    kernel = run.kernel
-    sums = kernel.retyped(op, accumulator)
-    terms = run.to(run.made(StorageCastOp(sums, with_element(sums, i32))), f32)
-    scales = accumulator.scales.astype(np.float32)
+    """The sums of products in f32: real numbers or, without a bias, integers in units of their scale.
+
+    Without a bias, those of fully connected layers are real numbers, too, if the channels have several scales.
+    """
+    kernel, terms = run.kernel, _terms(run, accumulator, op)
+    scales, biases = accumulator.scales.astype(np.float32), _biases(kernel)
     axis = None if accumulator.is_per_layer else output_channel_axis(op)
-    biases = [other for other in kernel.body if isinstance(other, hlo.AddOp)]
-    if all(_adds_zeros(kernel, bias) for bias in biases):
+    if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
     real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, scales, axis)))
     for bias in biases:
@@ -141,8 +177,10 @@ def _adds_zeros(kernel: MaterializedKernel, add: hlo.AddOp) -> bool:
     return False
 
 
-def _with_bias(run: FloatArithmetic, add: hlo.AddOp) -> SSAValue:
-    """The addition of the bias in f32."""
+def _with_bias(
+    run: FloatArithmetic, add: hlo.AddOp, addends: Callable[[Array], Array] = lambda biases: biases
+) -> SSAValue:
+    """The addition of the bias in f32, or of the numbers that `addends` makes of it."""
     kernel = run.kernel
     for operand in add.operands:
         made = operand.owner
@@ -150,7 +188,7 @@ def _with_bias(run: FloatArithmetic, add: hlo.AddOp) -> SSAValue:
         kind = element_of(kernel.values[value]) if value in kernel.values else None
         if not isinstance(kind, UniformQuantizedType):
             continue
-        kernel.values[value] = kernel.constant(_real_constant(kernel, value, kind))
+        kernel.values[value] = kernel.constant(addends(_real_constant(kernel, value, kind)))
         if isinstance(made, hlo.BroadcastInDimOp):
             run.excuse(kernel.retyped(made, f32))
     result = kernel.retyped(add, f32)
@@ -173,11 +211,16 @@ def _of_dtype(kind: UniformQuantizedType) -> AffineParameters:
 
 def _requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
     """Floats quantized to the result's type. They are clamped before they are rounded."""
-    wanted = run.kernel.output_type
     if not by.is_scale:
         value = _fused(run, of, by.scale, by.shift)
     else:
         value = run.made(hlo.MultiplyOp(of.value, _along(run, of.value, by.scale, of.axis)))
+    return _stored(run, value)
+
+
+def _stored(run: FloatArithmetic, value: SSAValue) -> SSAValue:
+    """Steps of the result's type, clamped and then rounded."""
+    wanted = run.kernel.output_type
     value = run.clamped(value, wanted.storage.minimum, wanted.storage.maximum)
     return run.rounded(value, wanted.zero_point)
 
@@ -300,11 +343,13 @@ def _convolved_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
 def _is_fused(kernel: MaterializedKernel, op: hlo.AddOp, number: int) -> bool:
     """Whether OpenVINO computes a sum in the convolution of an operand.
 
-    The fused convolution overwrites the other operand in place, so that must not be the convolution's own input.
+    The fused convolution overwrites the other operand in place, so that must be neither a constant nor the
+    convolution's own input.
     """
-    maker = defining_op(_outer(kernel, op.operands[number]))
+    maker, other = defining_op(_outer(kernel, op.operands[number])), op.operands[1 - number]
     assert maker is not None  # `unrounded` has results of ops only
-    return _outer(kernel, op.operands[1 - number]) not in maker.operands
+    is_constant = constant_array(kernel.values[other], kernel.weights) is not None
+    return not is_constant and _outer(kernel, other) not in maker.operands
 
 
 def _outer(kernel: MaterializedKernel, operand: SSAValue) -> SSAValue:

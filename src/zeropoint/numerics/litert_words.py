@@ -197,5 +197,7 @@ WHOLE: Mapping[str, Callable[[IntArray, np.float32, np.float32, Real], AnyArray]
 F64 = np.float64
 EXPONENTIALS = _points(np.exp, F64(-LARGEST_DISTANCE), F64(0), F64(1 << 15))
 """The exponential table of softmax: exp(x) for x = -10 .. 0."""
+GREATEST_EXPONENTIAL = int(_between(EXPONENTIALS)[-1])
+"""The exponential of the greatest score. It is interpolated, too, so it is less than the last point."""
 RECIPROCALS = _points(lambda x: 1 / (1 + x), F64(0), F64(1), F64(1 << 15))
 """The reciprocal table of softmax: 1 / (1 + x) for x = 0 .. 1."""

@@ -7,7 +7,12 @@ A contraction computes in f32, with a sum acc in i32:
   scale and shift from the ends of the result's range: `RangeFactors`.
 
 Without a bias, or with one of zeros, the two steps become one: q = rne(fma(acc, scale, shift)), with a scale and a
-shift per channel. The ends of the range are then divided by the scales of the accumulator.
+shift per channel. The ends of the range are then divided by the scales of the accumulator. In fully connected layers,
+this holds only if all channels have one scale.
+
+In a fully connected layer with a bias, the range is folded into the scales and the bias: q = rne(fl(acc * factor) +
+addend), with a factor and an addend per channel (`BiasedFactors`). One that is a batch is computed in the two steps
+above if its operand has a zero point.
 
 If nothing but a sum reads a convolution, the sum becomes part of the convolution. The convolution's result is clamped
 to the range of its type, but not rounded. It is expressed in steps of the other operand:
@@ -15,8 +20,8 @@ to the range of its type, but not rounded. It is expressed in steps of the other
 - t = clamp(fma(v, factor, offset), low, high): `SumTerm`;
 - q = rne(fma(fl(t + r), scale, shift)), with the ends of the result's range divided by the other operand's scale.
 
-If the other operand is the convolution's own input, the sum is a kernel of its own. The convolution's result is rounded
-to q1, and then expressed in steps of the other operand, too: t = fma(q1, `term_steps`).
+If the other operand is the convolution's own input or a constant, the sum is a kernel of its own. The convolution's
+result is rounded to q1, and then expressed in steps of the other operand, too: t = fma(q1, `term_steps`).
 
 If nothing but a hard swish reads a convolution, and its result is not quantized in the file, the hard swish becomes
 part of the convolution, too:
@@ -70,6 +75,25 @@ class RangeFactors:
         if np.all(abs(shift) < STEPS * NEGLIGIBLE):
             return RangeFactors(F32(1) / (F32(1) / scale), F32(0))
         return RangeFactors(scale, shift)
+
+
+@dataclass(frozen=True)
+class BiasedFactors:
+    """q = rne(fl(acc * factors) + addends): the linear function of a range, folded into the scales and the bias."""
+
+    factors: NDArray[np.float32]
+    scale: np.float32
+    shift: np.float32
+
+    @staticmethod
+    def of(result: AffineParameters, scales: NDArray[np.float32]) -> BiasedFactors:
+        """The factors to an 8-bit type with one scale, from sums of the given scales."""
+        scale, shift = _linear(result, None)
+        return BiasedFactors(scales * F32(scale), F32(scale), F32(shift + F32(result.storage_min)))
+
+    def addends(self, biases: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What is added for biases as real numbers."""
+        return biases * self.scale + self.shift
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ class Profile:
     """The behaviour of each step: quantize, requantize to 8 bits or to more, add operands of different scales.
 
     `kernels` is for kernels with intermediate roundings. `divides_in_f32` is for runtimes that compute s_in * s_w /
-    s_out in f32. `wide_accumulator` is the accumulator width for requantization to 16-bit storage. 64 selects LiteRT's
+    s_out in f32. `scales_product_in_f32` is for kernels that compute s_in * s_w in f32 and the quotient in f64.
+    `wide_accumulator` is the accumulator width for requantization to 16-bit storage. 64 selects LiteRT's
     16x8 form (`numerics.multiplier.wide_multiplier`), even if the accumulator is known to fit 32 bits.
     """
 
@@ -55,6 +56,12 @@ class Profile:
     wide_accumulator: int = 32
     kernels: KernelBehaviour = KernelBehaviour.REAL
     divides_in_f32: bool = False
+    scales_product_in_f32: bool = False
+
+    def product_of_scales(self, one: npt.ArrayLike, other: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The scale of the accumulator of a contraction from those of its operands."""
+        dtype = np.float32 if self.scales_product_in_f32 else np.float64
+        return np.asarray(np.asarray(one, dtype) * np.asarray(other, dtype), np.float64)
 
     def ratio(self, given: npt.ArrayLike, wanted: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """The real multiplier from the scale of an accumulator to that of the result (`ratio_of_scales`)."""
@@ -64,7 +71,7 @@ class Profile:
     def multiplies_in_f32(self) -> bool:
         """Whether the multiplier of a product of two activations is computed in f32.
 
-        LiteRT's kernel of MUL does so, but not its contractions.
+        LiteRT's kernel of MUL does so, but not its contractions (of BATCH_MATMUL, only the product of the two scales).
         """
         return self.divides_in_f32 or self.kernels is KernelBehaviour.LITERT
 
@@ -109,8 +116,10 @@ def _profile(
     wide_accumulator: int = 32,
     kernels: KernelBehaviour = KernelBehaviour.REAL,
     divides_in_f32: bool = False,
+    scales_product_in_f32: bool = False,
 ) -> tuple[str, Profile]:
-    found = Profile(name, quantize, requantize_8bit, requantize_wide, add, wide_accumulator, kernels, divides_in_f32)
+    flags = divides_in_f32, scales_product_in_f32
+    found = Profile(name, quantize, requantize_8bit, requantize_wide, add, wide_accumulator, kernels, *flags)
     return name, found
 
 
@@ -130,6 +139,17 @@ PROFILES: dict[str, Profile] = dict(
             _A.LITERT,
             64,
             _K.LITERT,
+        ),
+        # LiteRT's BATCH_MATMUL. The row of this kernel names the profile.
+        _profile(
+            "fixed32-double-products",
+            _Q.HALF_AWAY_BEFORE_ZERO_POINT,
+            _R.FIXED32_DOUBLE,
+            _R.FIXED32_DOUBLE,
+            _A.LITERT,
+            64,
+            _K.LITERT,
+            scales_product_in_f32=True,
         ),
         # LiteRT's reference kernel of fully connected layers. The row of this kernel names the profile.
         _profile(

@@ -19,6 +19,7 @@ from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import pad
 from zeropoint.export.litert.pools import pool
 from zeropoint.export.litert.resizes import linear_resize
+from zeropoint.export.litert.sums import reduction as reduced
 from zeropoint.export.litert.sums import sum_
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.quant import UniformQuantizedType
@@ -58,12 +59,8 @@ def reduction(op_name: str, version: int) -> LitertConverter:
     """MEAN, SUM, REDUCE_MAX or REDUCE_MIN over constant axes."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
-        op = kernel.first(ReduceOp)
-        _check_count(kernel, emit, op)
-        axes = emit.integers(array_values(op.dimensions), "axes")
-        kept = len(shape_of(kernel.region.outputs[0])) == len(shape_of(op.inputs[0]))
-        inputs = [_source(kernel, emit), axes]
-        emit.operator(op_name, inputs, [_result(kernel, emit)], ("ReducerOptions", {"keepDims": kept}), version)
+        _check_count(kernel, emit, kernel.first(ReduceOp))
+        reduced(kernel, emit, op_name, version)
 
     return convert
 
@@ -217,10 +214,10 @@ def _side_type(kernel: ExportKernel, value: SSAValue) -> Attribute:
 def _side(kernel: ExportKernel, emit: LitertEmission, value: SSAValue) -> int:
     """An operand of an elementwise op: a constant, or a port without its broadcast, because the operator broadcasts."""
     block, owner = kernel.region.body.block, value.owner
-    if isinstance(owner, Operation) and owner.parent is block and owner.operands:
+    if isinstance(owner, Operation) and owner.parent is block:
         array = kernel.array(value)
         if array is not None:
-            port = kernel.port(owner.operands[0]) if owner.operands[0] in block.args else None
+            port = next((kernel.port(operand) for operand in owner.operands if operand in block.args), None)
             kind = kernel.output_spec if port is None else kernel.specs[port]
             return emit.constant(array, kind, emit.name(value))
     return _source(kernel, emit, kernel.port(value))

@@ -31,11 +31,22 @@ def sum_(kernel: ExportKernel, emit: LitertEmission) -> None:
     elif kernel.is_quantized:
         dimension_sum(kernel, emit)
     else:
-        op = kernel.first(ReduceOp)
-        kept = len(kernel.output_shape) == len(shape_of(op.inputs[0]))
-        inputs = [emit.operand(kernel.region.inputs[0], kernel.specs[0]), emit.integers(array_values(op.dimensions))]
-        result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
-        emit.operator("SUM", inputs, [result], ("ReducerOptions", {"keepDims": kept}), 2)
+        reduction(kernel, emit, "SUM", 2)
+
+
+def reduction(kernel: ExportKernel, emit: LitertEmission, op_name: str, version: int) -> None:
+    """SUM, MEAN, REDUCE_MAX or REDUCE_MIN over constant axes. A RESHAPE follows if the result has ones elsewhere."""
+    op, wanted = kernel.first(ReduceOp), kernel.output_shape
+    shape, axes = shape_of(op.inputs[0]), array_values(op.dimensions)
+    left = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+    kept = wanted == tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
+    plain = kept or wanted == left
+    made = result if plain else emit.temporary(emit.name(kernel.region.outputs[0]), left, kernel.output_spec)
+    inputs = [emit.operand(kernel.region.inputs[0], kernel.specs[0]), emit.integers(axes, "axes")]
+    emit.operator(op_name, inputs, [made], ("ReducerOptions", {"keepDims": kept and wanted != left}), version)
+    if not plain:
+        emit.reshape(made, result)
 
 
 def dimension_sum(kernel: ExportKernel, emit: LitertEmission) -> None:

@@ -17,7 +17,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
-from zeropoint.export.onnx.chains import is_in_chain
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
 from zeropoint.export.onnx.weight_forms import written_type
@@ -29,6 +28,7 @@ from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
 from zeropoint.ir.tensors import Array, element_of, shape_of
+from zeropoint.materialize.product_chains import is_in_chain
 
 
 def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
@@ -157,7 +157,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
         attributes = conv_attributes(op, weights.shape[2:], kernel.region)
     source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
-    if emit.for_openvino and not dilated and _is_strided_point(attributes):
+    if emit.for_openvino and not dilated and (_is_strided_point(attributes) or _is_padded_plane(source, attributes)):
         pads = padding_values(op.padding, rank)
         source = emit.padded(source, [(0, 0), (0, 0), *pads], f"{name}/padding")
         attributes = {**attributes, "pads": [0] * (2 * rank)}
@@ -177,6 +177,13 @@ def _is_strided_point(attributes: Attributes) -> bool:
     even in another number."""
     sizes, strides, pads = (cast("list[int]", attributes[name]) for name in ("kernel_shape", "strides", "pads"))
     return max(sizes, default=0) == 1 and max(strides) > 1 and any(pads)
+
+
+def _is_padded_plane(source: Tensor, attributes: Attributes) -> bool:
+    """Whether a window in groups over three dimensions has padding beside a first one of size 1. OpenVINO 2026.4.1
+    computes it wrong if each group has one channel and several results."""
+    pads = cast("list[int]", attributes["pads"])
+    return len(pads) == 6 and source.shape[2] == 1 and any(pads[::3]) and attributes["group"] != 1
 
 
 def conv_attributes(op: ConvolutionOp, extents: Sequence[int], place: Operation) -> Attributes:
@@ -255,9 +262,9 @@ def _per_input(weights: Array, groups: int) -> Array:
 def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Gemm with a bias, MatMul without. Several contracting dimensions are flattened into one first.
 
-    For OpenVINO, a product without a bias and one in a chain (`chains.py`) are a MatMul of a batch of one. On one
-    thread, also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that follow
-    each other into one kernel, whose results are wrong if a product has no bias. It does not fuse batches.
+    For OpenVINO, a product without a bias and one in a chain (`product_chains.py`) are a MatMul of a batch of one. On
+    one thread, also in each stream of its throughput mode, OpenVINO 2026.4.1 fuses small products of matrices that
+    follow each other into one kernel, whose results are wrong if a product has no bias. It does not fuse batches.
     """
     op = kernel.first(DotGeneralOp)
     numbers = op.dot_dimension_numbers.data

@@ -17,6 +17,7 @@ from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered, scattered
 from zeropoint.export.onnx.positions import pool_with_positions, scattered_at_computed
+from zeropoint.export.onnx.reductions import reduction
 from zeropoint.export.scatters import combination
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
@@ -240,10 +241,9 @@ def reduce(op: hlo.ReduceOp, emit: OnnxEmission) -> None:
         raise ExportError("found a reduction with another body, expected a sum, a product, a maximum or a minimum", op)
     name, neutral, opset = REDUCTIONS[kind]
     emit.builder.needs(opset)
-    axes, result = emit.integers(array_values(op.dimensions), "axes"), op.results[0]
-    element, shape, initial = element_of(result), shape_of(result), emit.array(op.init_values[0])
-    source = _exact(emit, op.inputs[0])
-    made = emit.apply(name, [source], element, shape, emit.name(result), {"keepdims": 0}, [axes])
+    result, initial = op.results[0], emit.array(op.init_values[0])
+    element, shape = element_of(result), shape_of(result)
+    made = reduction(emit, name, _exact(emit, op.inputs[0]), array_values(op.dimensions), emit.name(result))
     if initial is None or initial.reshape(-1)[0] != neutral:
         made = emit.apply(BINARY[kind], [made, _exact(emit, op.init_values[0])], element, shape, emit.name(result))
     emit.put(result, made)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.ports import check_ports
+from zeropoint.export.ports import check_dtype, check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
@@ -25,7 +25,10 @@ class OpenVinoFile:
         self._path = path
         core = _runtime().Core()
         try:
-            self.compiled: Any = core.compile_model(core.read_model(str(path)), "CPU", SETTINGS)
+            model: Any = core.read_model(str(path))
+            # Compilation gives some inputs and outputs the names of other tensors, too, and keeps their order.
+            self._names = [tuple(port.get_any_name() for port in ports) for ports in (model.inputs, model.outputs)]
+            self.compiled: Any = core.compile_model(model, "CPU", SETTINGS)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise ExportError(f"{path}: found a file that OpenVINO refuses: {reason}") from error
@@ -33,25 +36,26 @@ class OpenVinoFile:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs."""
-        return tuple(port.get_any_name() for port in self.compiled.inputs)
+        return self._names[0]
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the outputs."""
-        return tuple(port.get_any_name() for port in self.compiled.outputs)
+        return self._names[1]
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
         """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise ExportError(f"found no array for input '{missing[0]}', expected arrays for {', '.join(self.inputs)}")
+        for name, port in zip(self.inputs, self.compiled.inputs, strict=True):
+            check_dtype(name, inputs[name], port.get_element_type().to_dtype())
         try:
-            found = self.compiled({name: inputs[name] for name in self.inputs})
+            found = self.compiled([inputs[name] for name in self.inputs])
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise ExportError(f"{self._path}: OpenVINO failed on this sample: {reason}") from error
-        # An output of OpenVINO may also have the names of other tensors.
-        return {name: found[port] for port in self.compiled.outputs for name in port.get_names()}
+        return {name: found[port] for name, port in zip(self.outputs, self.compiled.outputs, strict=True)}
 
 
 @dataclass(frozen=True)

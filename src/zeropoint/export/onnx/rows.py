@@ -19,6 +19,7 @@ from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.export.onnx.indexing import gathered
 from zeropoint.export.onnx.qoperators import check_mean
+from zeropoint.export.onnx.reductions import rows
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.named_functions import hard_sigmoid_line
 from zeropoint.ir.quant import UniformQuantizedType
@@ -192,7 +193,6 @@ def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """GlobalAveragePool, for which runtimes have integer kernels. Reduced dimensions are moved to the end first."""
     op, name = kernel.first(ReduceOp), _name(kernel, emit)
     shape, summed = shape_of(op.inputs[0]), array_values(op.dimensions)
-    kept = [axis for axis in range(len(shape)) if axis not in summed]
     terms = prod(shape[axis] for axis in summed)
     counts = _divisors(kernel, emit)
     if counts is None or not np.allclose(counts, terms, rtol=1e-6):
@@ -200,8 +200,7 @@ def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:
     source = _source(kernel, emit)
     image = (*summed,) == tuple(range(2, len(shape))) and len(shape) > 2
     if not image:
-        source = emit.transposed(source, [*kept, *summed], name)
-        source = emit.reshaped(source, (1, prod(shape[axis] for axis in kept), terms), name)
+        source = rows(emit, source, summed, name)
     means = (*source.shape[:2], *(1 for _ in source.shape[2:]))
     if not emit.for_openvino:
         check_mean(kernel.region, source.kind, kernel.output_spec, terms)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.ports import check_ports
+from zeropoint.export.ports import check_dtype, check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
@@ -51,12 +51,8 @@ class OnnxFile:
                 raise ExportError(
                     f"found no array for input '{port.name}', expected arrays for {', '.join(self.inputs)}"
                 )
-            wanted = ELEMENTS.get(port.type)
-            if wanted is not None and inputs[port.name].dtype != wanted:
-                raise ExportError(
-                    f"input '{port.name}': found {inputs[port.name].dtype}, expected {np.dtype(wanted)}; "
-                    "export with io float (--io)"
-                )
+            if port.type in ELEMENTS:
+                check_dtype(port.name, inputs[port.name], ELEMENTS[port.type])
         try:
             found = self._session.run(None, {name: inputs[name] for name in self.inputs})
         except Exception as error:  # onnxruntime's errors have no common base class

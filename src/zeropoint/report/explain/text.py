@@ -21,7 +21,8 @@ BECAUSE: Mapping[Salience, str] = {
 """The words for each salience in sentences."""
 
 
-_RANGE = re.compile(r"\[[^,\[\]]+, [^,\[\]]+\]")
+_END = r"-?(?:inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+_RANGE = re.compile(rf"\[{_END}, {_END}\]")
 """A range as facts write it: `[-1.5, 2]`."""
 
 

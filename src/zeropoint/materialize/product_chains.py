@@ -24,18 +24,25 @@ def is_in_chain(region: QuantizeRegionOp) -> bool:
 
 
 def _reaches(start: SSAValue, *, forward: bool) -> bool:
-    """Whether values of one shape lead from a value to a product that reads it, or that it comes from."""
-    shape, seen, pending = shape_of(start), {start}, [start]
+    """Whether values of one shape lead from a value to a product that reads it, or that it comes from.
+
+    Dimensions of size 1 do not count, because files have a batch of one around each product.
+    """
+    shape, seen, pending = _without_ones(start), {start}, [start]
     while pending:
         value = pending.pop()
         for op in _readers(value) if forward else _makers(value):
             if _is_product(op) and (not forward or op.operands[0] is value):
                 return True
             following = op.results if forward else op.operands
-            new = [each for each in following if each not in seen and shape_of(each) == shape]
+            new = [each for each in following if each not in seen and _without_ones(each) == shape]
             seen.update(new)
             pending += new
     return False
+
+
+def _without_ones(value: SSAValue) -> list[int]:
+    return [size for size in shape_of(value) if size != 1]
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
