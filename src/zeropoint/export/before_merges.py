@@ -52,9 +52,17 @@ def _split_of(op: Operation) -> SplitDimensions | None:
     if not isinstance(op, QuantizeRegionOp) or not _only_reshapes(op) or op.input_specs.data != op.output_specs.data:
         return None
     given, made = shape_of(op.inputs[0]), shape_of(op.outputs[0])
+    if not all(_reads(use, op.output_specs.data[0]) for use in op.outputs[0].uses):
+        return None  # a float kernel would read what the reshape rounds without the rounding
     if len(given) < 3 or not all(given) or reshaped_order(given, made, last_order(len(given))) is not None:
         return None
     return SplitDimensions.between(given, made)
+
+
+def _reads(use: Use, spec: Attribute) -> bool:
+    """Whether an op reads a value in this type."""
+    reader = use.operation
+    return not isinstance(reader, QuantizeRegionOp) or reader.input_specs.data[use.index] == spec
 
 
 def _only_reshapes(op: Operation) -> bool:

@@ -1,10 +1,10 @@
-"""Reshapes move behind functions that read their type, and no others."""
+"""Functions that read the type of a merge are computed before it, and no others."""
 
 from __future__ import annotations
 
 import pytest
 
-from zeropoint.export.sunk_reshapes import sink_reshapes
+from zeropoint.export.before_merges import compute_before_merges
 from zeropoint.ir.regions import regions_of
 from zeropoint.ir.text import parse_program
 
@@ -42,5 +42,5 @@ func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x5xf32> {
 )
 def test_a_rounding_of_the_reshape_is_not_lost(spec: str, names: list[str]) -> None:
     """The file computed the function of `%x` itself, not of the rounded one."""
-    program = sink_reshapes(parse_program(TEXT.replace("SPEC", spec)))
+    program = compute_before_merges(parse_program(TEXT.replace("SPEC", spec)))
     assert [region.logical_kernel.data for region in regions_of(program)] == names
