@@ -170,7 +170,7 @@ def test_suggested_shapes_are_those_of_the_data(tmp_path: Path) -> None:
     for data in (images, {"x": images}, list(images), tmp_path / "data.npz", zp.Images("none", crop=(16, 20))):
         with pytest.raises(zp.Error, match=r"--shape x=1x3x16x20 \(in Python shapes=\{'x': \(1, 3, 16, 20\)\}\)"):
             zp.quantize(dynamic(), data)
-    with pytest.raises(zp.Error, match="--shape x=1x3x1x1 "):
+    with pytest.raises(zp.Error, match="--shape x=1x3x224x224 "):
         zp.quantize(dynamic(), None)
 
 

@@ -28,6 +28,7 @@ from xdsl.ir.core import Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.export.movement_regions import movement_region
+from zeropoint.export.region_types import only_moves
 from zeropoint.export.reshaped_orders import last_order, reshaped_order
 from zeropoint.export.split_dimensions import SplitDimensions, region_on_parts
 from zeropoint.ir.program import Program
@@ -49,20 +50,13 @@ def compute_before_merges(program: Program) -> Program:
 
 def _split_of(op: Operation) -> SplitDimensions | None:
     """The dimensions before a reshape of an image that channels cannot be moved through; None for other ops."""
-    if not isinstance(op, QuantizeRegionOp) or not _only_reshapes(op) or op.input_specs.data != op.output_specs.data:
+    # A float kernel would read what the reshape rounds without the rounding.
+    if not isinstance(op, QuantizeRegionOp) or not _only_reshapes(op) or not only_moves(op, 0):
         return None
     given, made = shape_of(op.inputs[0]), shape_of(op.outputs[0])
-    if not all(_reads(use, op.output_specs.data[0]) for use in op.outputs[0].uses):
-        return None  # a float kernel would read what the reshape rounds without the rounding
     if len(given) < 3 or not all(given) or reshaped_order(given, made, last_order(len(given))) is not None:
         return None
     return SplitDimensions.between(given, made)
-
-
-def _reads(use: Use, spec: Attribute) -> bool:
-    """Whether an op reads a value in this type."""
-    reader = use.operation
-    return not isinstance(reader, QuantizeRegionOp) or reader.input_specs.data[use.index] == spec
 
 
 def _only_reshapes(op: Operation) -> bool:
