@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import zeropoint as zp
+from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import WhileOp
+from zeropoint.ir.stablehlo import DynamicUpdateSliceOp, WhileOp
 from zeropoint.simplify import fold_updates, unroll_loops
 
 LOOP = """
@@ -77,3 +78,35 @@ def test_loops_in_loops_are_written_out_if_all_copies_are_not_too_many(outer: in
         nested = nested.replace(f"%{name} ", f"%{name}_1 ").replace(f"%{name},", f"%{name}_1,")
     nested = nested.replace("%g = %g", "%g = %h")
     assert loops(unroll_loops(program(loop(outer, body=nested, inner="in#1")))) == left
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_updates_that_overlap_are_joined_as_they_are_written(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count, sizes = int(random.integers(2, 6)), random.integers(1, 8, 6)
+    starts = random.integers(-2, 9, count)  # the op clamps them
+    lines, given, last = list[str](), list[str](), "%x"
+    for n in range(count):
+        given.append(f'%u{n}: tensor<{sizes[n]}xf32> {{zeropoint.name = "u{n}"}}')
+        lines.append(f"%at{n} = stablehlo.constant dense<{starts[n]}> : tensor<i32>")
+        lines.append(
+            f"%r{n} = stablehlo.dynamic_update_slice {last}, %u{n}, %at{n} : "
+            f"(tensor<8xf32>, tensor<{sizes[n]}xf32>, tensor<i32>) -> tensor<8xf32>"
+        )
+        last = f"%r{n}"
+    program = zp.load(
+        f'func.func @main(%x: tensor<8xf32> {{zeropoint.name = "x"}}, {", ".join(given)}) -> tensor<8xf32> {{\n'
+        + "\n".join(lines)
+        + f"\nreturn {last} : tensor<8xf32>\n}}"
+    ).program
+    folded = fold_updates(program)
+    assert not any(isinstance(op, DynamicUpdateSliceOp) for op in folded.entry.ops)
+    feed = {"x": np.arange(8, dtype=np.float32)}
+    expected = feed["x"].copy()
+    for n in range(count):
+        feed[f"u{n}"] = (100 * (n + 1) + np.arange(sizes[n])).astype(np.float32)
+        at = min(max(int(starts[n]), 0), 8 - int(sizes[n]))
+        expected[at : at + sizes[n]] = feed[f"u{n}"]
+    for one in (program, folded):
+        (found,) = Interpreter(one)(feed).values()
+        np.testing.assert_array_equal(found, expected)

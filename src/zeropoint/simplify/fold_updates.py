@@ -124,21 +124,30 @@ class FoldUpdates(RewritePattern):
 
 def _pieces(parts: Sequence[UpdatedPart], source: SSAValue, axis: int, made: list[Operation]) -> list[SSAValue]:
     """The values along a dimension, in order. Of two updates at one place, the first in `parts` is used."""
-    length = shape_of(source)[axis]
-    owner: list[tuple[SSAValue, int]] = [(source, at) for at in range(length)]
+    left = [_Segment(0, shape_of(source)[axis], source, 0)]
     for part in reversed(parts):
-        for offset in range(shape_of(part.value)[axis]):
-            owner[part.begin + offset] = (part.value, offset)
-    found: list[SSAValue] = []
-    at = 0
-    while at < length:
-        value, first = owner[at]
-        end = at
-        while end + 1 < length and owner[end + 1] == (value, first + end + 1 - at):
-            end += 1
-        found.append(_slice(value, axis, first, first + end + 1 - at, made))
-        at = end + 1
-    return found
+        end = part.begin + shape_of(part.value)[axis]
+        left = [piece for segment in left for piece in segment.outside(part.begin, end)]
+        left.append(_Segment(part.begin, end, part.value, 0))
+    left.sort(key=lambda segment: segment.begin)
+    return [_slice(one.value, axis, one.offset, one.offset + one.end - one.begin, made) for one in left]
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """Positions `begin` to `end` along the dimension, which have a value from its position `offset` on."""
+
+    begin: int
+    end: int
+    value: SSAValue
+    offset: int
+
+    def outside(self, begin: int, end: int) -> list[_Segment]:
+        """What is left of it without the positions `begin` to `end`."""
+        found = ((self.begin, min(self.end, begin)), (max(self.begin, end), self.end))
+        return [
+            _Segment(first, last, self.value, self.offset + first - self.begin) for first, last in found if first < last
+        ]
 
 
 def _slice(value: SSAValue, axis: int, first: int, last: int, made: list[Operation]) -> SSAValue:
