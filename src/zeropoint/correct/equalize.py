@@ -12,8 +12,8 @@ becomes, with f = [1.0, 0.25],
 %2 = "quant.region"(%1, %v * f) ({ convolution })
 ```
 The first contraction may end in a relu, which commutes with the factors. A clamp at an upper bound H does not: it now
-cuts channel c at f_c * H. So f_c is at least `MARGIN` times the observed maximum divided by H, and calibration data is
-not cut.
+cuts channel c at f_c * H. So f_c is at least `MARGIN` times the observed maximum divided by H. The samples whose
+channels were observed, at most 16, are not cut; others may be.
 
 A layer norm divides its scale and its offset by f. If only contractions read the layer norm, outliers of single
 channels before attention and feed-forward blocks thus move into the weights of these contractions.
