@@ -2,8 +2,8 @@
 
 All are calibrated on the same 64 samples, with the options that each engine's manual gives for x64: onnxruntime QDQ,
 weights i8 per channel, activations u8 or s8 (`ort_static.py`); OpenVINO by NNCF's default post-training quantization,
-for the encoder with its model type "transformer"; zeropoint's default, for the encoder target `cpu-integer`. LiteRT's files come from
-`models/to_litert.py`, whose packages don't go together with these.
+for the encoder with its model type "transformer"; zeropoint's default, for the encoder target `cpu-integer`. LiteRT's
+files come from `models/to_litert.py`, whose packages don't go together with these.
 
     python bench/prepare.py [--models NAME,...] [--engines ENGINE,...] [--again]
 """
