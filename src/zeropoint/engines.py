@@ -28,9 +28,9 @@ from zeropoint.report.counts import multiplications
 COMPILING = 1_500_000
 """The number of float multiplications and additions that the interpreter performs while one op is compiled without
 optimization."""
-OPTIMIZING = 1_000_000_000
-"""Operations per op from which optimized code saves more time than LLVM's passes take: unoptimized code takes a tenth
-of the time to compile and runs at half the speed."""
+OPTIMIZING = 350_000_000
+"""Operations per op from which optimized code saves more time than it takes to compile: unoptimized code compiles in a
+quarter of the time and runs at half the speed."""
 SHARED = 200_000_000
 """Operations per run from which a program runs on several threads: a few milliseconds. Shorter runs take as much
 processor time for handing work from thread to thread as they gain."""
@@ -113,7 +113,7 @@ class ObservedProgram:
             changed,
             threads=threads,
             callers=AHEAD if threads > 1 else 1,
-            optimized=optimized,
+            form="light" if optimized else "debug",
             progress=progress,
             observed=observed_there,
             spins=POLLS,

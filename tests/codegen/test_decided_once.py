@@ -151,7 +151,7 @@ def test_the_programs_compute_what_the_interpreter_does() -> None:
         _, program = integers(text, target)
         x = {port.name: np.random.default_rng(1).uniform(-1, 3, shape_of(port.type)) for port in program.inputs}
         given = {name: array.astype(np.float32) for name, array in x.items()}
-        wanted, found = Interpreter(program)(given), NativeProgram(program, optimized=False)(given)
+        wanted, found = Interpreter(program)(given), NativeProgram(program, form="debug")(given)
         for name in wanted:
             np.testing.assert_array_equal(found[name], wanted[name])
 

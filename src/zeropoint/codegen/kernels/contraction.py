@@ -20,7 +20,7 @@ from functools import partial
 
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, TileSums, TileTarget
 from zeropoint.codegen.kernels.blockwise import Blocks
-from zeropoint.codegen.kernels.contraction_shape import ContractionShape
+from zeropoint.codegen.kernels.contraction_shape import UNROLLED, ContractionShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
 from zeropoint.codegen.kernels.tiles import Part, Split, divisor
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -77,7 +77,7 @@ class _Emitter:
     def __init__(self, shape: Contraction, isa: InstructionSet, f: Function):
         self.shape, self.isa, self.f = shape, isa, f
         self.source, *self.others, self.weights, self.out, self.begin, self.end = f.arguments
-        self.chunk = shape.chunk(isa)
+        self.chunk = shape.chunk
         self.starts = self._starts()
         self.lines = 0
         self.ahead = self.weights
@@ -204,7 +204,7 @@ class _Emitter:
         """Compute a tile. The sums of each block are added to wide sums."""
         f, isa, shape = self.f, self.isa, self.shape
         parameters, steps = self._parameters(weights, count), shape.groups // arithmetic.count
-        each = steps if steps <= 2 * isa.unrolled else divisor(steps, isa.unrolled)
+        each = steps if steps <= 2 * UNROLLED else divisor(steps, UNROLLED)
         stride = each * shape.arithmetic.halves * count * isa.bytes
         zeros = arithmetic.starts(f, isa, parameters, count) * tile.pixels
 
@@ -294,7 +294,7 @@ class _Emitter:
 
     def _continue_panel(self, count: int, panel: Value, first: Value, terms: int, tile: Tile) -> None:
         """Accumulate the terms of a panel, the first of which is `first`, in a tile."""
-        f, each = self.f, divisor(terms, self.isa.unrolled)
+        f, each = self.f, divisor(terms, UNROLLED)
         base = f.at(tile.source, f.mul(first, 4))
 
         def chunk(index: Value, sums: list[Value]) -> list[Value]:

@@ -27,6 +27,8 @@ UNPACKED = 2
 """The estimated cycles for dequantizing a vector of packed weights."""
 BLOCK = 24 << 10
 """Bytes of weights in a block of steps."""
+UNROLLED = 8
+"""About so many steps of a sum are in one turn of a loop; up to twice as many are not in a loop."""
 EXTRA = 0.3
 """How much longer a kernel of short code may take that has groups of one size."""
 MANY = 24
@@ -113,7 +115,7 @@ class ContractionShape:
         Between blocks, the output holds the accumulators. Without blocks, every tile of a long sum would reload its
         weights from outer caches.
         """
-        chunks = self.chunks(isa)
+        chunks = self.chunks
         weights = self.weight_bytes(isa, count)
         if (
             self.arithmetic.packed > 1
@@ -129,14 +131,16 @@ class ContractionShape:
         """Whether the output temporarily holds accumulators, so that it may not share memory with the residual."""
         return self.paneled or any(self.blocks(isa, part.size) > 1 for part in self.columns(isa).parts)
 
-    def chunks(self, isa: InstructionSet) -> int:
+    @property
+    def chunks(self) -> int:
         """Number of iterations of the loop over steps."""
-        return self.steps // self.chunk(isa)
+        return self.steps // self.chunk
 
-    def chunk(self, isa: InstructionSet) -> int:
+    @property
+    def chunk(self) -> int:
         """Steps in one iteration: all of them if they are few."""
         # A chunk does not cross a run: its size divides the groups of one.
-        return self.steps if self.steps <= 2 * isa.unrolled else divisor(self.groups, isa.unrolled)
+        return self.steps if self.steps <= 2 * UNROLLED else divisor(self.groups, UNROLLED)
 
     def pixels(self, isa: InstructionSet, count: int) -> Split:
         """Split the pixels of a row into tiles for groups of `count` vectors, whose accumulators fit the registers."""

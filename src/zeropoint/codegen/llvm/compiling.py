@@ -13,15 +13,17 @@ from contextlib import suppress
 from dataclasses import replace
 
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
-from zeropoint.codegen.llvm.machine import compile_bitcode, compile_object, compile_quickly
+from zeropoint.codegen.llvm.machine import compile_bitcode, compile_lightly, compile_object, compile_quickly
 from zeropoint.lifetime import end_with
 
 FORMS: dict[str, Callable[[str, InstructionSet], bytes]] = {
     "object": compile_object,
+    "light": compile_lightly,
     "debug": compile_quickly,
     "bitcode": compile_bitcode,
 }
-"""The compiler of each form: optimized machine code, unoptimized machine code, or bitcode for `combined_object`."""
+"""The compiler of each form: optimized machine code, machine code without passes over the text, unoptimized machine
+code, or bitcode for `combined_object`."""
 
 KILLED = tuple(-getattr(signal, name) for name in ("SIGKILL", "SIGTERM") if hasattr(signal, name))
 """The statuses of a process that was killed from outside. Ctrl-C is not included, because it ends this process, too."""

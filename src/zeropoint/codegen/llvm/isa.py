@@ -61,11 +61,6 @@ class InstructionSet:
         return replace(self, brief=True)
 
     @property
-    def unrolled(self) -> int:
-        """About so many steps of a sum are in one turn of a loop; up to twice as many are not in a loop."""
-        return 4 if self.brief else 8
-
-    @property
     def narrowest(self) -> InstructionSet:
         """The same instructions on vectors of 16 bytes."""
         return self if self.narrower is None else self.narrower.narrowest

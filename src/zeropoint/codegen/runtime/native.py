@@ -49,9 +49,10 @@ class NativeProgram:
     `callers` is the number of calls that may run concurrently, each with its own arena and threads; further calls wait.
     `arena` has the memory size of a run. The last `observed` outputs stay where they are computed: `observe_values`
     passes them on. A worker polls `spins` times for the next call before it parks. `guarded` selects the debug build
-    (`guarded.py`); by default, `$ZEROPOINT_GUARDED` decides. Code that is not `optimized` compiles in a tenth of the
-    time and computes the same bits. `progress` counts the passes, and the modules to compile. `graph` has the program's
-    steps for `isa`, if they are known. An `adjustable` program keeps what `LockStep` needs.
+    (`guarded.py`); by default, `$ZEROPOINT_GUARDED` decides. `form` is one of `compiling.FORMS`: "light" compiles in
+    half the time, "debug" in a tenth, and all compute the same bits. `progress` counts the passes, and the modules to
+    compile. `graph` has the program's steps for `isa`, if they are known. An `adjustable` program keeps what `LockStep`
+    needs.
 
     Raises CodegenError for an op without a kernel.
     """
@@ -65,7 +66,7 @@ class NativeProgram:
         isa: InstructionSet | None = None,
         cache: Path | bool | None = True,
         guarded: bool | None = None,
-        optimized: bool = True,
+        form: str = "object",
         progress: Progress = silent,
         graph: Graph | None = None,
         observed: int = 0,
@@ -79,7 +80,7 @@ class NativeProgram:
         self.threads = threads
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
-        if not optimized:
+        if form != "object":
             self.isa = self.isa.unoptimized
         self.guarded = is_wanted() if guarded is None else guarded
         self.graph = steps_of(program, self.isa, progress=progress, observed=observed) if graph is None else graph
@@ -88,7 +89,7 @@ class NativeProgram:
         kernels = kernels_of(self.graph, checked=self.guarded)
         sources = sources_of(self.graph, kernels, checked=self.guarded)
         # Checks add thousands of branches; LLVM's passes over them take twenty times as long as they save.
-        self.form = "object" if optimized and not self.guarded else "debug"
+        self.form = "debug" if self.guarded else form
         objects = objects_of(sources, self.isa, cache=folder, form=self.form, progress=progress)
         self.code = Loaded(objects.values(), self.isa)
         if not adjustable:
