@@ -191,6 +191,22 @@ def test_error_aware_rounding_has_less_error_than_rounding_to_nearest() -> None:
     assert (errors[0] < 0.5 * errors[1]).all()
 
 
+def test_error_aware_rounding_is_gptq() -> None:
+    random = np.random.default_rng(4)
+    rows = random.normal(0, 1, (400, 150)) @ random.normal(0, 1, (150, 150))
+    moments, left, scale = rows.T @ rows / 400, random.normal(0, 1, (6, 150)), 0.25
+    found = error_aware_rounding(left[None], moments[None], np.full((1, 6, 1), scale), -8, 7)[0]
+    # The algorithm of the paper, by the inverse of the moments and without blocks.
+    order = np.argsort(-np.diag(moments))
+    left, factor = left[:, order], np.linalg.cholesky(np.linalg.inv(moments[np.ix_(order, order)])).T
+    expected = np.empty_like(left)
+    for column in range(150):
+        expected[:, order[column]] = integers = np.clip(np.rint(left[:, column] / scale), -8, 7)
+        error = (left[:, column] - integers * scale) / factor[column, column]
+        left[:, column + 1 :] -= np.outer(error, factor[column, column + 1 :])
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_error_aware_rounding_of_inputs_that_are_apart_is_rounding_to_nearest() -> None:
     weight = np.random.default_rng(3).normal(0, 1, (1, 4, 100))
     moments = np.diag(np.linspace(1, 9, 100))[None]

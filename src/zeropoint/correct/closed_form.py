@@ -46,7 +46,7 @@ def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     try:
         real, own, how = _real_weights(kernel, step.inputs[0], chosen)
         # The weights get new scales, because a solution may have a larger range than the trained weights.
-        error = _set_rounded(kernel, real, own.astype(np.float64))
+        error = _set_rounded(kernel, real, own)
     except np.linalg.LinAlgError:
         return correct_bias(kernel, step)
     sums = quantized_sums(kernel, step.inputs[0], chosen)
@@ -73,7 +73,7 @@ def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -
     ridge = best_ridge(before, equations(), every)
     if math.isinf(ridge):
         return before, own, how
-    made = solved(before, own.astype(np.float64), cross.astype(np.float64), ridge)
+    made = solved(before, own, cross, ridge)
     return made, own, f"least squares, ridge {ridge:g}"
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from zeropoint.correct.positive_systems import solve_in_place
 from zeropoint.ir.tensors import Array
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, math.inf)
@@ -35,26 +36,29 @@ def moments(rows: Array, others: Array | None = None) -> Array:
 
 
 def mean_diagonal(matrix: Array) -> Array:
-    """The mean of the diagonal of each group, (groups, 1, 1)."""
-    mean = np.trace(matrix, axis1=1, axis2=2) / matrix.shape[1]
-    return np.maximum(mean, LEAST_MOMENT)[:, None, None].astype(matrix.dtype)
+    """The mean of the diagonal of each group, (groups, 1, 1), f64."""
+    mean = np.trace(matrix, axis1=1, axis2=2, dtype=np.float64) / matrix.shape[1]
+    return np.maximum(mean, LEAST_MOMENT)[:, None, None]
 
 
 def with_diagonal(matrix: Array, added: Array) -> Array:
-    """A copy of matrices (groups, terms, terms) with a number per group added to the diagonal."""
-    made = matrix.copy()
+    """A copy of matrices (groups, terms, terms) with a number per group added to the diagonal, in its dtype."""
+    made = matrix.astype(added.dtype)
     terms = list(range(matrix.shape[1]))
     made[:, terms, terms] += added[:, :, 0]
     return made
 
 
 def solved(weight: Array, own: Array, cross: Array, ridge: float) -> Array:
-    """V for weights (groups, outputs, terms) and the moments H and C, in their dtype. Raises LinAlgError."""
+    """V for weights (groups, outputs, terms) and the moments H and C, in the dtype of the weights.
+
+    Raises LinAlgError if there is no solution.
+    """
     if math.isinf(ridge):
         return weight
-    added = ridge * mean_diagonal(own)
-    right = weight @ cross + added * weight
-    return np.linalg.solve(with_diagonal(own, added), right.swapaxes(1, 2)).swapaxes(1, 2)
+    added = (ridge * mean_diagonal(own)).astype(weight.dtype)
+    right = weight @ cross.astype(weight.dtype, copy=False) + added * weight
+    return solve_in_place(with_diagonal(own, added), np.ascontiguousarray(right.swapaxes(1, 2))).swapaxes(1, 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,45 @@
+"""Linear systems in blocks, against NumPy and systems of integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zeropoint.correct import positive_systems
+from zeropoint.correct.positive_systems import BLOCK, solve_in_place
+from zeropoint.ir.tensors import Array
+
+
+def system(terms: int, columns: int, systems: int = 2) -> tuple[Array, Array]:
+    random = np.random.default_rng(terms)
+    rows = random.normal(0, 1, (systems, 2 * terms, terms)) * np.exp(random.normal(0, 1, terms))
+    matrix = rows.swapaxes(1, 2) @ rows / terms
+    matrix[:, range(terms), range(terms)] += 1
+    return matrix, random.normal(0, 1, (systems, terms, columns))
+
+
+@pytest.mark.parametrize("terms", [1, BLOCK, BLOCK + 1, 2 * BLOCK, 700])
+@pytest.mark.parametrize(("dtype", "error"), [(np.float32, 2e-5), (np.float64, 1e-13)])
+def test_the_solution_is_that_of_numpy(terms: int, dtype: type, error: float) -> None:
+    matrix, right = system(terms, 30)
+    expected = np.linalg.solve(matrix, right)
+    found = solve_in_place(matrix.astype(dtype), right.astype(dtype))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=0, atol=error * np.abs(expected).max())
+
+
+def test_integers_that_solve_a_system_are_found_in_blocks_of_two_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positive_systems, "BLOCK", 2)
+    random = np.random.default_rng(0)
+    half = random.integers(-3, 4, (5, 5))
+    matrix = half.T @ half + 5 * np.eye(5, dtype=int)
+    wanted = random.integers(-9, 10, (5, 3))
+    right = matrix @ wanted  # exact: small integers
+    found = solve_in_place(matrix[None].astype(np.float64), right[None].astype(np.float64))
+    np.testing.assert_allclose(found[0], wanted, atol=1e-12)
+
+
+def test_a_singular_block_is_an_error() -> None:
+    matrix = np.zeros((1, BLOCK + 5, BLOCK + 5))
+    with pytest.raises(np.linalg.LinAlgError):
+        solve_in_place(matrix, np.ones((1, BLOCK + 5, 1)))
