@@ -86,8 +86,10 @@ class Moments:
 
     def around(self, means: tuple[Array, Array]) -> Array:
         """The mean products of the same rows less other means."""
-        first, second = (own - other for own, other in zip(self.means, means, strict=True))
-        return self.products + (first.swapaxes(1, 2) @ second).astype(np.float32)
+        first, second = ((own - other).astype(np.float32) for own, other in zip(self.means, means, strict=True))
+        products = first.swapaxes(1, 2) @ second
+        products += self.products
+        return products
 
     def joined(self, other: Moments) -> Moments:
         """The moments of the rows of both."""
@@ -124,6 +126,10 @@ class Equations:
         """The equations of the rows of both."""
         return Equations(self.own.joined(other.own), self.cross.joined(other.cross))
 
+    def around(self, every: Equations) -> tuple[Array, Array]:
+        """H and C of the same rows less the means of others."""
+        return self.own.around(every.own.means), self.cross.around(every.cross.means)
+
 
 def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> float:
     """The ridge in `RIDGES` that predicts parts of the samples best from the others; infinite for a single part.
@@ -132,25 +138,33 @@ def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> f
     """
     weight, costs = weight.astype(np.float32), np.zeros(len(RIDGES))
     for part in parts:
-        if part.own.count == every.own.count:
+        share = part.own.count / every.own.count
+        if share == 1:
             return math.inf
-        costs = costs + _costs(weight, part, every)
+        held = part.around(every)
+        del part  # the moments are the largest arrays here
+        costs = costs + _costs(weight, held, share, every)
     return RIDGES[int(np.argmin(np.where(np.isfinite(costs), costs, np.inf)))]
 
 
-def _costs(weight: Array, part: Equations, every: Equations) -> Array:
-    """For each ridge, the error of V on one part of the rows, minus a constant. V is solved from the other rows.
+def _costs(weight: Array, held: tuple[Array, Array], share: float, every: Equations) -> Array:
+    """For each ridge, the error of V on a share of the rows, minus a constant. V is solved from the other rows.
 
-    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of the part. This is less work than using
-    the rows themselves.
+    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with `held`, H and C of that share. This is less work
+    than using the rows themselves.
     """
-    share = np.float32(part.own.count / every.own.count)
-    held = part.own.around(every.own.means), part.cross.around(every.cross.means)
-    totals = every.own.products, every.cross.products
-    others, crosses = ((total - share * one) / (1 - share) for total, one in zip(totals, held, strict=True))
+    own, cross = (_others(one, held[number], share) for number, one in enumerate((every.own, every.cross)))
     wanted = 2 * (weight @ held[1])
     costs: list[float] = []
     for ridge in RIDGES:
-        made = solved(weight, others, crosses, ridge)
+        made = solved(weight, own, cross, ridge)
         costs.append(float(share * ((made @ held[0] - wanted) * made).sum(dtype=np.float64)))
     return np.array(costs)
+
+
+def _others(every: Moments, held: Array, share: float) -> Array:
+    """The products of the rows that are not in a share, from those of all rows and of the share."""
+    products = held * np.float32(-share)
+    products += every.products
+    products /= np.float32(1 - share)
+    return products
