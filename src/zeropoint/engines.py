@@ -161,7 +161,12 @@ class ObservedProgram:
             return []
         steps = steps_of_paths(native.graph, self._keys, paths)
         fitting = memory // max(1, Reruns.bytes_of(native))
-        return [] if steps is None else [Reruns(native, self._keys, steps) for _ in range(min(count, fitting))]
+        if steps is None:
+            return []
+        lanes = min(count, fitting)
+        # In the memory of the program's own runs first, which have ended.
+        arenas = [*native.arenas, *[None] * lanes][:lanes]
+        return [Reruns(native, self._keys, steps, arena) for arena in arenas]
 
 
 def _compiled(program: Program, threads: int, progress: Progress, *, optimized: bool) -> Runnable | None:

@@ -109,18 +109,20 @@ def _of_sample(
     ranges: Mapping[str, Sequence[RealRange]],
 ) -> _Noise:
     exact = kernels.run(sample)
-    forms = {key: [rounded(exact[key], limits) for limits in tried] for key, tried in ranges.items()}
-    readers: list[tuple[float, list[float]]] = []
-    for path in paths:
-        right = exact[path.keys[-1]]
-        noise = [energy_of_finite(made - right) for made in kernels.again(path, forms[path.keys[0]])]
-        readers.append((energy_of_finite(right), noise))
-    own = {key: [energy_of_finite(exact[key] - form) for form in made] for key, made in forms.items()}
-    cut = {
-        key: [energy_of_finite(exact[key] - np.clip(exact[key], *limits)) for limits in tried]
-        for key, tried in ranges.items()
-    }
-    return _Noise(readers, own, cut, {key: int(np.count_nonzero(np.isfinite(exact[key]))) for key in ranges})
+    readers: list[tuple[float, list[float]]] = [(0.0, [])] * len(paths)
+    own, cut, sizes = dict[str, list[float]](), dict[str, list[float]](), dict[str, int]()
+    # One value after the other: the rounded forms of all of them would take several times the memory of a run.
+    for key, tried in ranges.items():
+        value, forms = exact[key], [rounded(exact[key], limits) for limits in tried]
+        for number, path in enumerate(paths):
+            if path.keys[0] == key:
+                right = exact[path.keys[-1]]
+                noise = [energy_of_finite(made - right) for made in kernels.again(path, forms)]
+                readers[number] = energy_of_finite(right), noise
+        own[key] = [energy_of_finite(value - form) for form in forms]
+        cut[key] = [energy_of_finite(value - np.clip(value, *limits)) for limits in tried]
+        sizes[key] = int(np.count_nonzero(np.isfinite(value)))
+    return _Noise(readers, own, cut, sizes)
 
 
 def _combined(

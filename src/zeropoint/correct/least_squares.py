@@ -16,7 +16,7 @@ predict each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -134,20 +134,28 @@ class Equations:
 def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> float:
     """The ridge in `RIDGES` that predicts parts of the samples best from the others; infinite for a single part.
 
-    `parts` are read one after the other, and `every` is all of them joined.
+    `parts` are read one after the other, and `every` is all of them joined. After the first part, only its best ridge
+    and the two next to it are tried: solving the systems takes most of the time.
     """
-    weight, costs = weight.astype(np.float32), np.zeros(len(RIDGES))
+    weight, costs, tried = weight.astype(np.float32), np.zeros(len(RIDGES)), slice(None)
     for part in parts:
         share = part.own.count / every.own.count
         if share == 1:
             return math.inf
         held = part.around(every)
         del part  # the moments are the largest arrays here
-        costs = costs + _costs(weight, held, share, every)
-    return RIDGES[int(np.argmin(np.where(np.isfinite(costs), costs, np.inf)))]
+        found = np.full(len(RIDGES), np.inf)
+        found[tried] = _costs(weight, held, share, every, RIDGES[tried])
+        costs = costs + np.where(np.isfinite(found), found, np.inf)
+        if tried == slice(None):
+            best = int(np.argmin(costs))
+            tried = slice(max(0, best - 1), best + 2)
+    return RIDGES[int(np.argmin(costs))]
 
 
-def _costs(weight: Array, held: tuple[Array, Array], share: float, every: Equations) -> Array:
+def _costs(
+    weight: Array, held: tuple[Array, Array], share: float, every: Equations, ridges: Sequence[float]
+) -> list[float]:
     """For each ridge, the error of V on a share of the rows, minus a constant. V is solved from the other rows.
 
     E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with `held`, H and C of that share. This is less work
@@ -156,10 +164,10 @@ def _costs(weight: Array, held: tuple[Array, Array], share: float, every: Equati
     own, cross = (_others(one, held[number], share) for number, one in enumerate((every.own, every.cross)))
     wanted = 2 * (weight @ held[1])
     costs: list[float] = []
-    for ridge in RIDGES:
+    for ridge in ridges:
         made = solved(weight, own, cross, ridge)
         costs.append(float(share * ((made @ held[0] - wanted) * made).sum(dtype=np.float64)))
-    return np.array(costs)
+    return costs
 
 
 def _others(every: Moments, held: Array, share: float) -> Array:

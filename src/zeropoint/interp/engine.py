@@ -76,7 +76,7 @@ class RepeatedKernels(Protocol):
     """Runs a program on one sample at a time, and then kernels of it again. One thread at a time may use it."""
 
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the program on a sample. Returns the observed values by key."""
+        """Run the program on a sample. Returns the observed values by key, which the next run may overwrite."""
         ...
 
     def again(self, path: KernelPath, arrays: Sequence[Array]) -> list[Array]:

@@ -100,6 +100,11 @@ class NativeProgram:
         self._closed = False
 
     @property
+    def arenas(self) -> list[Array]:
+        """The memory of each concurrent call, which others may use between calls."""
+        return [slot.arena for slot in self._slots]
+
+    @property
     def operations(self) -> int:
         """The number of multiplications and additions in the contractions of a run."""
         return sum(step.operations for step in self.graph.steps)

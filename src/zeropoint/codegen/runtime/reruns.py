@@ -22,12 +22,20 @@ from zeropoint.ir.tensors import Array
 class Reruns:
     """Runs a program on one sample at a time, and then some of its kernels again. One thread at a time may use it.
 
-    `keys` are those of the observed values, in order.
+    `keys` are those of the observed values, in order. `arena` is the memory of a run, by default new memory; with that
+    of an execution slot, the program must not run in the meantime.
     """
 
-    def __init__(self, program: NativeProgram, keys: Sequence[str], steps: Mapping[KernelPath, Sequence[range]]):
+    def __init__(
+        self,
+        program: NativeProgram,
+        keys: Sequence[str],
+        steps: Mapping[KernelPath, Sequence[range]],
+        arena: Array | None = None,
+    ):
         self._program, self._graph, self._keys, self._steps = program, program.graph, keys, steps
-        self._arena, self._weights = aligned(max(1, program.arena.size)), program.graph.weights.array
+        self._arena = aligned(max(1, program.arena.size)) if arena is None else arena
+        self._weights = program.graph.weights.array
         self._results: list[Array] = [np.empty(shape, dtype) for shape, dtype in results_of(self._graph.outputs)]
         self._inputs: list[Array] = []
         self._places: dict[str, Array] = {}
@@ -45,7 +53,10 @@ class Reruns:
         return 2 * program.arena.size
 
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the program on a sample. Returns the observed values by key, in the order in which they are in memory."""
+        """Run the program on a sample. Returns the observed values by key, in the order in which they are in memory.
+
+        The next run overwrites them.
+        """
         ports = self._graph.inputs
         # Copies, in which kernels may find other values than the caller's.
         self._inputs = [np.array(each, order="C") for each in checked_arguments(in_order(sample, ports), ports)]
@@ -54,8 +65,11 @@ class Reruns:
         for place in found:
             place.flags.writeable = True
         self._run(range(len(self._graph.steps)))
-        # Copies in another order take longer than the run.
-        self._exact = {key: np.array(place, order="K") for key, place in self._places.items()}
+        for key, place in self._places.items():
+            if key in self._exact:
+                self._exact[key][...] = place
+            else:  # copies in another order take longer than the run
+                self._exact[key] = np.array(place, order="K")
         return self._exact
 
     def again(self, path: KernelPath, arrays: Sequence[Array]) -> list[Array]:

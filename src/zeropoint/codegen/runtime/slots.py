@@ -24,13 +24,16 @@ def aligned(size: int) -> Array:
 
 
 class Slot:
-    """Memory and threads for one call at a time. The running call holds `lock`."""
+    """Memory and threads for one call at a time. The running call holds `lock`. Nothing in `arena` is
+    needed between calls.
+    """
 
     def __init__(self, code: Loaded, graph: Graph, table: StepTable, arena: int, threads: int):
         self.lock = threading.Lock()
         self._results = results_of(graph.outputs)
         self._graph = graph
-        memory, weights = aligned(max(1, arena)), graph.weights.array
+        self.arena = memory = aligned(max(1, arena))
+        weights = graph.weights.array
         self._memory = memory, weights
         ports = len(graph.inputs), len(graph.outputs)
         self._workers = Workers(code, threads, memory.ctypes.data, weights.ctypes.data, *ports, table)
