@@ -161,8 +161,6 @@ def pinned_product(stated: UniformQuantizedType, operand: UniformQuantizedType |
     if operand is not None:
         stored = net.insert(QuantizeCastOp(given, with_element(given, operand)))
         given = net.insert(DequantizeCastOp(stored, given.type))
-            DequantizeCastOp(net.insert(QuantizeCastOp(given, with_element(given, operand))), given.type)
-        )
     result = with_shape(given, [1, 3])
     return net.finish([net.insert(DotGeneralOp(given, weight, result, DotDimensions((), (), (1,), (0,))))])
 
