@@ -49,8 +49,8 @@ class Quantize:
     """Quantize a float. `scale` is 1 / scale if the behaviour multiplies.
 
     Per-channel scales, zero points and (with `rne-by-range`) shifts are more arguments, as floats. The numbers here are
-    then those of channel 0. With `rne-by-range`, `scale` is the factor, `shift` is the number that is added, and `first` is the smallest integer
-    of the dtype that holds the storage.
+    then those of channel 0. With `rne-by-range`, `scale` is the factor, `shift` is the number that is added, and
+    `first` is the smallest integer of the dtype that holds the storage.
     """
 
     behaviour: QuantizeBehaviour
