@@ -157,7 +157,7 @@ def test_a_quantize_rounds_by_its_own_profile(program_profile: str, own: str, st
         assert engine.run_values([pixels])[0].tolist() == wanted.tolist()
 
 
-@pytest.mark.parametrize("profile", ["stablehlo", "fixed16", "float32-rne"])
+@pytest.mark.parametrize("profile", ["stablehlo", "fixed16", "float32-rne", "openvino", "xnnpack"])
 @pytest.mark.parametrize(("axis", "element"), [(1, "f32"), (0, "f64"), (2, "f32")])
 def test_values_are_quantized_by_channel(profile: str, axis: int, element: str):
     sizes = (2, 3, 19)

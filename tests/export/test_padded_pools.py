@@ -17,7 +17,9 @@ from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, Quantization, quantize
 
 SHAPE = (1, 4, 10, 7)
@@ -113,3 +115,41 @@ def test_maxima_of_dilated_windows_are_predicted_for_litert(
 ) -> None:
     result, sample = quantized(helper.make_node("MaxPool", ["a"], ["y"], **attributes), [], "litert", profile)
     check(result, sample, "litert" if profile is None else "litert by default", tmp_path)
+
+
+LAST = """func.func @main(%x: tensor<{0}xf32> {{zeropoint.name = "x"}}) -> (tensor<{1}xf32> {{zeropoint.name = "y"}}) {{
+  %i = stablehlo.constant dense<{2}> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%x, %i) ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.{3} %a, %b : tensor<f32>
+      stablehlo.return %c : tensor<f32>
+  }}) {{window_dimensions = array<i64: {4}>, window_strides = array<i64: {4}>,
+    padding = dense<{5}> : tensor<{6}x2xi64>}} : (tensor<{0}xf32>, tensor<f32>) -> tensor<{1}xf32>
+  {7}
+}}"""
+DIVIDED = "%n = stablehlo.constant dense<6.0> : tensor<{0}xf32>\n  %1 = stablehlo.divide %0, %n : tensor<{0}xf32>"
+IMAGES = {
+    "channels last": ("1x6x6x4", "1x3x2x4", "1, 2, 3, 1", "[[0, 0], [0, 0], [0, 0], [0, 0]]", "4"),
+    "channels last with padding": ("2x7x5x4", "2x4x2x4", "1, 2, 3, 1", "[[0, 0], [0, 1], [1, 0], [0, 0]]", "4"),
+    "channels between": ("2x6x3x6", "2x3x3x2", "1, 2, 1, 3", "[[0, 0], [0, 0], [0, 0], [0, 0]]", "4"),
+}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("runtime", [name for name in OPEN if name != "litert by default"])
+@pytest.mark.parametrize("op", ["maximum", "add"])
+def test_pools_of_dimensions_that_are_not_last_are_predicted(op: str, image: str, runtime: str, tmp_path: Path) -> None:
+    """Images of JAX have channels last; their max pools were refused in .onnx files."""
+    given, made, window, padding, rank = IMAGES[image]
+    start, end = ("0xFF800000", "return %0 : tensor<{0}xf32>") if op == "maximum" else ("0.0", DIVIDED)
+    end = end.format(made) + ("" if op == "maximum" else f"\n  return %1 : tensor<{made}xf32>")
+    program = parse_program(LAST.format(given, made, start, op, window, padding, rank, end.format(made)))
+    random, shape = np.random.default_rng(0), tuple(map(int, given.split("x")))
+    samples = [{"x": random.normal(0.3, 1, shape).astype(np.float32)} for _ in range(3)]
+    target = runtime.partition(" ")[0]
+    result = quantize(program, samples[:2], Options(target=target, effort="none"))
+    (region,) = (each for each in regions_of(result.propagated) if each.logical_kernel.data.endswith("pool"))
+    if target == "litert" and image == "channels between":
+        pytest.skip("LiteRT's pools have channels last")
+    assert region.is_quantized
+    check(result, samples[2], runtime, tmp_path)

@@ -45,12 +45,12 @@ def model(weight: str = "fc.weight") -> Program:
     }}""")
 
 
-def decided(*rules: dict[str, Any]) -> tuple[Program, dict[str, QuantizeRegionOp]]:
+def decided(*rules: dict[str, Any], on: str = "cpu") -> tuple[Program, dict[str, QuantizeRegionOp]]:
     fused = apply_recipe(fuse(simplify(model())), recipe_of(rules))
     asked = instrument(fused)
     calibrated = state_ranges(asked, collect(asked, SAMPLES))
-    found = propagate(calibrated, target("cpu"))
-    check_kernels(found, target("cpu"))
+    found = propagate(calibrated, target(on))
+    check_kernels(found, target(on))
     regions = [op for op in found.entry.ops if isinstance(op, QuantizeRegionOp)]
     return found, {region.logical_kernel.data: region for region in regions}
 
@@ -127,8 +127,12 @@ def test_a_rule_that_cannot_be_followed_is_refused(rule: dict[str, Any], sentenc
         decided(rule)
 
 
+def test_a_rule_sets_a_zero_point_of_a_weight() -> None:
+    assert weight({"name": "fc.weight", "scale": 0.01, "zero_point": 3}).zero_points.tolist() == [3]
+
+
 def test_a_zero_point_that_no_kernel_takes_keeps_the_layer_float_with_the_reason() -> None:
-    found = decided({"name": "fc.weight", "scale": 0.01, "zero_point": 3})[1]["fully_connected"]
+    found = decided({"name": "fc.weight", "scale": 0.01, "zero_point": 3}, on="litert")[1]["fully_connected"]
     assert "requires zero point 0, its weight is pinned to" in found.attributes["zeropoint.float_reason"].data
 
 

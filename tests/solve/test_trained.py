@@ -32,7 +32,7 @@ from zeropoint.pipeline import Options, quantize
 from zeropoint.quant_passes import convert_fake_quant
 from zeropoint.report.counts import count_ops
 from zeropoint.report.explain import explain
-from zeropoint.solve import propagate
+from zeropoint.solve import check_kernels, propagate
 from zeropoint.targets import target
 
 RANDOM = np.random.default_rng(0)
@@ -109,43 +109,85 @@ def test_a_float_op_reads_what_the_model_rounds_even_if_a_kernel_reads_it_too() 
 
 
 @pytest.mark.parametrize(
-    ("stated", "reason"),
+    ("name", "stated", "reason"),
     [
-        (UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100), "requires zero point 0, its weight is pinned to"),
-        (UniformQuantizedType.per_layer(Storage.of("i16"), 0.1), "has no kernel 'fully_connected' for its weight"),
         (
+            "litert",
+            UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100),
+            "requires zero point 0, its weight is pinned to",
+        ),
+        (
+            "cpu",
+            UniformQuantizedType.per_layer(Storage.of("i16"), 0.1),
+            "has no kernel 'fully_connected' for its weight",
+        ),
+        (
+            "litert",
             UniformQuantizedType.per_layer(Storage.of("i8"), 0.001),
             "i8:f32, 1.000000e-03> and stores -128, it takes i8<-127:127>",
         ),
         (
+            "cpu",
             UniformQuantizedType.sub_channel(Storage.of("i16"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
-            "it takes i8<-127:127> or i4",
+            "it takes i4 or i8",
         ),
         (
+            "onnxruntime",
             UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 3)], np.full((2, 1), 0.1)),
-            "onnxruntime: one scale, or one per channel, at its weight, 'network' is pinned to",
+            "one scale, or one per channel, at its weight, 'network' is pinned to",
         ),
         (
+            "onnxruntime",
             UniformQuantizedType.sub_channel(Storage.of("i8"), [(0, 3), (1, 1)], np.full((2, 3), 0.1)),
-            "onnxruntime: which has one for each block",
+            "which has one for each block",
         ),
     ],
 )
 def test_a_weight_that_is_pinned_to_what_no_kernel_takes_keeps_its_kernel_float(
-    stated: UniformQuantizedType, reason: str
+    name: str, stated: UniformQuantizedType, reason: str
 ) -> None:
-    net = Network([(1, 6)])
-    weight = net.constant(WEIGHT)
-    stored = net.insert(QuantizeCastOp(weight, with_element(weight, stated)))
-    weight = net.insert(DequantizeCastOp(stored, weight.type))
-    result = with_shape(net.values[0], [1, 3])
-    product = net.insert(DotGeneralOp(net.values[0], weight, result, DotDimensions((), (), (1,), (0,))))
-    name = "onnxruntime" if reason.startswith("onnxruntime: ") else "cpu"
-    reason = reason.removeprefix("onnxruntime: ")
-    made = quantize(net.finish([product]), SAMPLES, Options(target=name))
+    made = quantize(pinned_product(stated), SAMPLES, Options(target=name))
     (region,) = regions_of(made.propagated)
     assert reason in region.attributes[FLOAT_REASON].data
     assert count_ops(made.integer).integer == 0
+
+
+def pinned_product(stated: UniformQuantizedType, operand: UniformQuantizedType | None = None) -> Program:
+    """A product with a weight of a given type, and maybe an operand of one."""
+    net = Network([(1, 6)])
+    given, weight = net.values[0], net.constant(WEIGHT)
+    stored = net.insert(QuantizeCastOp(weight, with_element(weight, stated)))
+    weight = net.insert(DequantizeCastOp(stored, weight.type))
+    if operand is not None:
+        stored = net.insert(QuantizeCastOp(given, with_element(given, operand)))
+        given = net.insert(DequantizeCastOp(stored, given.type))
+    result = with_shape(given, [1, 3])
+    return net.finish([net.insert(DotGeneralOp(given, weight, result, DotDimensions((), (), (1,), (0,))))])
+
+
+WHOLE = UniformQuantizedType.per_layer(Storage.of("i8"), 0.001)
+"""Weights of WEIGHT in this type store -128."""
+
+
+def test_the_reason_names_the_port_that_no_kernel_takes() -> None:
+    """An unsigned operand was named, which the kernels take as signed."""
+    operand = UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100)
+    made = quantize(pinned_product(WHOLE, operand), SAMPLES, Options(target="litert"))
+    (region,) = regions_of(made.propagated)
+    assert "for its weight: 'network' is pinned to" in region.attributes[FLOAT_REASON].data
+
+
+@pytest.mark.parametrize("stated", [WHOLE, UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100)])
+def test_weights_of_the_whole_range_and_with_a_zero_point_are_integers_on_cpu(stated: UniformQuantizedType) -> None:
+    """They stayed float: those of PyTorch's quantizer for x86, and onnxruntime's unsigned ones."""
+    program = pinned_product(stated, UniformQuantizedType.per_layer(Storage.of("u8"), 0.1, 100))
+    made = quantize(program, SAMPLES, Options(effort="none"))
+    counts = count_ops(check_kernels(made.propagated, target("cpu")) and made.integer)
+    assert (counts.floats, counts.integer > 0) == (0, True)
+    step = regions_of(made.propagated)[0].output_specs.data[0].scale
+    for sample in SAMPLES:
+        (expected,), (found,) = (Interpreter(each)(sample).values() for each in (program, made.integer))
+        np.testing.assert_allclose(found, expected, atol=1.01 * step)
 
 
 def overflowing(per_channel: bool) -> Program:
@@ -258,5 +300,5 @@ def test_a_pinned_weight_without_a_name_is_called_as_in_the_text() -> None:
         "       : (tensor<1x2xf32>, tensor<2x1xf32>) -> tensor<1x1xf32>\n"
         "  return %0 : tensor<1x1xf32>\n}\n"
     )
-    made = quantize(parse_program(text), [{"arg0": np.ones((1, 2), np.float32)}])
+    made = quantize(parse_program(text), [{"arg0": np.ones((1, 2), np.float32)}], Options(target="litert"))
     assert "'%w' is pinned to !quant.uniform<i8:f32, 1.000000e-02> and stores -128" in str(explain(made.integer))

@@ -28,7 +28,7 @@ from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.functions import function_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.quant.channel_scales import reversed_scales, transposed_scales
+from zeropoint.ir.quant.channel_scales import reshaped_scales, reversed_scales, transposed_scales
 from zeropoint.ir.stablehlo import (
     AddOp,
     BinaryOp,
@@ -134,16 +134,20 @@ def _stays(op: Operation) -> bool:
     return not any(isinstance(use.operation, ConvolutionOp | DotGeneralOp) for use in op.result.uses)
 
 
-def _carry_pinned(op: TransposeOp | ReverseOp, folded: ConstantOp) -> None:
-    """Give the transpose or the reverse of a constant its pinned parameters, whose scales move with the elements."""
+def _carry_pinned(op: ReshapeOp | TransposeOp | ReverseOp, folded: ConstantOp) -> None:
+    """Give a moved constant the pinned parameters of the given one, whose scales move with the elements."""
     given = op.operand.owner
     pinned = given.attributes.get(PINNED) if isinstance(given, ConstantOp) else None
     if not isinstance(pinned, UniformQuantizedType):
         return
     if isinstance(op, ReverseOp):
-        folded.attributes[PINNED] = reversed_scales(pinned, array_values(op.dimensions))
+        moved = reversed_scales(pinned, array_values(op.dimensions))
+    elif isinstance(op, TransposeOp):
+        moved = transposed_scales(pinned, op.permutation.get_values())
     else:
-        folded.attributes[PINNED] = transposed_scales(pinned, op.permutation.get_values())
+        moved = reshaped_scales(pinned, shape_of(op.operand), shape_of(op.result))
+    if moved is not None:
+        folded.attributes[PINNED] = moved
 
 
 def _spread(op: Operation) -> BroadcastInDimOp | None:
@@ -193,7 +197,7 @@ class FoldFunction(RewritePattern):
         if read is None or array is None or (array.dtype.kind != "f" and not isinstance(op, ConvertOp)):
             return
         folded = constant_op(function(array), self.weights, location=op.location, again=partial(_made, function, read))
-        if isinstance(op, TransposeOp | ReverseOp):
+        if isinstance(op, ReshapeOp | TransposeOp | ReverseOp):
             _carry_pinned(op, folded)
         if spread is None:
             rewriter.replace(op, folded)

@@ -171,7 +171,9 @@ def _signature(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType])
 
 
 def _row(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> KernelRow | None:
-    return target.row(region.logical_kernel.data, _signature(region, types))
+    """The first row that fits the storages and zero points; else the first that fits the storages, or None."""
+    rows = list(target.fitting(region.logical_kernel.data, _signature(region, types)))
+    return next((row for row in rows if not any(_of_rules(row, types))), next(iter(rows), None))
 
 
 def _of_scales(region: QuantizeRegionOp, types: dict[int, UniformQuantizedType], target: Target) -> Iterator[str]:

@@ -31,13 +31,14 @@ from zeropoint.ir.quant import (
     StatisticsOp,
     UniformQuantizedType,
 )
+from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.keep_float import with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.linear_resizes import weigh_neighbours
 from zeropoint.solve.model_rounding import insert_rounding
-from zeropoint.solve.quantized_at_load import WEIGHTS, has_float_weights, quantize_weights
+from zeropoint.solve.quantized_at_load import BIAS, WEIGHTS, has_float_weights, quantize_weights, round_bias
 from zeropoint.solve.whole_windows import count_whole_windows, has_whole_windows
 from zeropoint.targets import Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -45,6 +46,7 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 WHY = "the model does not quantize all that it reads and returns"
 ONNXRUNTIME = "onnxruntime"
 """The profile of targets whose float ops have the bits of onnxruntime."""
+TRANSPOSED = "transpose_convolution"
 FLAT = 2
 """The rank of a Flatten's result."""
 
@@ -54,8 +56,9 @@ class _Types:
     """The values that have a type of the model, found in program order.
 
     `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
-    windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `moved_back` has the
-    results of kernels with a type that the model states behind kernels that move elements.
+    windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `biased` has the types of
+    data and weights of those of which it rounds only the bias. `moved_back` has the results of kernels with a type that
+    the model states behind kernels that move elements.
     """
 
     constraints: Constraints
@@ -65,6 +68,9 @@ class _Types:
     means: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     loaded: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
+    )
+    biased: dict[QuantizeRegionOp, tuple[UniformQuantizedType, UniformQuantizedType]] = field(
+        default_factory=dict[QuantizeRegionOp, tuple[UniformQuantizedType, UniformQuantizedType]]
     )
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
@@ -77,6 +83,8 @@ class _Types:
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
         if (data := self._loads_weights(region)) is not None and typed:
             self.loaded[region] = data
+        if (types := self._rounds_bias(region)) is not None and typed:
+            self.biased[region] = types
         read = all(self._is_read_quantized(region, index) for index in self._operands(region))
         if marked or not read or not typed:
             self.floats.append(region)
@@ -103,6 +111,22 @@ class _Types:
             return None
         data = self._stated(region.inputs[0]) if self._is_read_quantized(region, 0) else None
         return data if data is not None and data.is_per_layer and self._stated(region.inputs[WEIGHTS]) is None else None
+
+    def _rounds_bias(self, region: QuantizeRegionOp) -> tuple[UniformQuantizedType, UniformQuantizedType] | None:
+        """The types of data and weights of a kernel of floats whose bias onnxruntime rounds; None for others."""
+        has_rows = region.logical_kernel.data in self.target.by_kernel
+        if self.target.profile != ONNXRUNTIME or has_rows or region.logical_kernel.data != TRANSPOSED:
+            return None
+        data, weights = map(self._stated, region.inputs[:BIAS])
+        if data is None or weights is None or not data.is_per_layer or not self._is_read_quantized(region, 0):
+            return None
+        is_float = len(region.inputs) > BIAS and self._stated(region.inputs[BIAS]) is None
+        # The file has one scale per channel of a group, which is not the number of elements of the bias.
+        in_groups = any(
+            op.feature_group_count.value.data > 1 for op in region.body.block.ops if isinstance(op, ConvolutionOp)
+        )
+        fits = weights.is_per_layer or (weights.is_per_channel and not in_groups)
+        return (data, weights) if is_float and fits else None
 
     def _is_read_quantized(self, region: QuantizeRegionOp, index: int) -> bool:
         value = region.inputs[index]
@@ -174,13 +198,17 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
     changed = with_float(program, [original[op] for op in types.floats], WHY)
-    if (types.moved_back or types.loaded or types.means) and changed is program:
+    if (types.moved_back or types.loaded or types.biased or types.means) and changed is program:
         changed = program.for_change()
     ops = list(changed.entry.ops)
     for region, found in types.loaded.items():
         loading = ops[places[original[region]]]
         assert isinstance(loading, QuantizeRegionOp)
         quantize_weights(changed, loading, found)
+    for region, (data, weights) in types.biased.items():
+        rounded = ops[places[original[region]]]
+        assert isinstance(rounded, QuantizeRegionOp)
+        round_bias(changed, rounded, data, weights)
     for region in types.means:
         mean = ops[places[original[region]]]
         assert isinstance(mean, QuantizeRegionOp)

@@ -56,6 +56,7 @@ from zeropoint.targets import (
     SameScale,
     Target,
     in_four_bits,
+    widest,
 )
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS, POSITIONS
 
@@ -216,15 +217,15 @@ class KernelChoice:
         """The reason why no row fits: the pinned port that no row accepts, if any, else the whole signature."""
         name, whole = region.logical_kernel.data, f"target {self.target.name} has no kernel"
         row = rows[0]
-        values = [*enumerate(region.inputs), *result_ports(region)]
-        for port, value in values:
-            if reason := self._unfit_pin(row, port, value):
-                return reason
-        for (port, value), demand in zip(values, (*asked.inputs, *asked.outputs), strict=True):
+        values, either = [*enumerate(region.inputs), *result_ports(region)], _of_either_sign(asked)
+        reasons = [[self._unfit_pin(row, port, value) for port, value in values] for row in rows]
+        if all(any(found) for found in reasons):
+            return next(reason for reason in reasons[0] if reason)
+        for (port, value), demand in zip(values, (*either.inputs, *either.outputs), strict=True):
             known = self.constraints.get(value)
             if known is None or known.pinned is None or any(other.rule(port).accepts(demand) for other in rows):
                 continue
-            taken = " or ".join(dict.fromkeys(str(other.rule(port).storage) for other in rows))
+            taken = " or ".join(dict.fromkeys(map(str, widest([other.rule(port).storage for other in rows]))))
             least = self._least_stored(value, known.pinned)
             stored = f" and stores {least}" if least is not None and least < row.rule(port).storage.minimum else ""
             found = f"'{written_name(value)}' is pinned to {known.pinned}{stored}"

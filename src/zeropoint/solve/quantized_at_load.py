@@ -7,7 +7,8 @@
 ```
 onnxruntime quantizes `%w` to i8 with one scale and one zero point that its range gives, and rounds `%b` to steps of the
 product of both scales, to have an integer kernel. It does so for Conv, ConvTranspose and Gemm, which the importer marks
-(`WEIGHTS_OF_FILE`), not for MatMul.
+(`WEIGHTS_OF_FILE`), not for MatMul. It rounds `%b` also if the file quantizes `%w`. For ConvTranspose it has no integer
+kernel, and computes in floats with the rounded bias.
 
 Source: onnxruntime's optimizer `WeightBiasQuantization`, and `GetQuantizationParameter` (core/util/qmath.h).
 """
@@ -37,10 +38,21 @@ def quantize_weights(program: Program, region: QuantizeRegionOp, data: UniformQu
         return
     kind, weights = _quantized(found.astype(np.float32))
     _replace(program, region, WEIGHTS, weights, kind)
+    round_bias(program, region, data, kind)
+
+
+def round_bias(
+    program: Program, region: QuantizeRegionOp, data: UniformQuantizedType, weights: UniformQuantizedType
+) -> None:
+    """Round the bias of a region to steps of the products of data and weights, in place. There may be no bias.
+
+    It is not rounded if the weights have other numbers of scales than one and that of its elements.
+    """
     bias = constant_array(region.inputs[BIAS], program.weights) if len(region.inputs) > BIAS else None
-    if bias is not None:
-        step = np.float32(data.scale) * np.float32(kind.scale)
-        _replace(program, region, BIAS, (np.rint(bias.astype(np.float32) / step) * step).astype(np.float32), None)
+    steps = np.float32(data.scale) * weights.scales.astype(np.float32)
+    if bias is not None and steps.size in (1, bias.size):
+        rounded = np.rint(bias.astype(np.float32) / steps) * steps
+        _replace(program, region, BIAS, rounded.astype(np.float32), None)
 
 
 def _quantized(weights: Array) -> tuple[UniformQuantizedType, Array]:

@@ -24,7 +24,7 @@ from zeropoint.targets.kernels import (
     Target,
 )
 from zeropoint.targets.load import load_target
-from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, KernelSignature, in_four_bits
+from zeropoint.targets.signature import NIBBLE, AtLeast, Demand, EitherSign, KernelSignature, in_four_bits, widest
 from zeropoint.targets.text import port_text, relation_text
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "port_text",
     "relation_text",
     "target",
+    "widest",
 ]
 
 TARGETS = (

@@ -6,7 +6,7 @@ relation between the quantization parameters of the ports. The columns are those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -323,10 +323,13 @@ class Target:
 
     def row(self, kernel: str, signature: KernelSignature | None = None) -> KernelRow | None:
         """The first row of a logical kernel that fits the signature; None if there is none."""
+        return next(self.fitting(kernel, signature), None)
+
+    def fitting(self, kernel: str, signature: KernelSignature | None = None) -> Iterator[KernelRow]:
+        """The rows of a logical kernel that fit the signature, in order of preference."""
         for row in (*self.by_kernel.get(kernel, ()), *self.recurrent_rows.get(kernel, ())):
             if signature is None or row.storages(signature) is not None:
-                return row
-        return None
+                yield row
 
 
 def _by_kernel(rows: Iterable[KernelRow]) -> Mapping[str, tuple[KernelRow, ...]]:

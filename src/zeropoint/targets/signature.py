@@ -6,6 +6,7 @@ types and ranges for all inputs and outputs; it can be partially specified.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zeropoint.ir.quant import Storage
@@ -76,3 +77,18 @@ class KernelSignature:
             for demands in (self.inputs, self.outputs)
         )
         return f"({inputs}) -> {f'({outputs})' if self.more_outputs else outputs}"
+
+
+def widest(storages: Sequence[Storage]) -> list[Storage]:
+    """The storages that are no part of another of the same type."""
+    return [
+        storage
+        for storage in storages
+        if not any(
+            other.type == storage.type
+            and other != storage
+            and other.minimum <= storage.minimum
+            and storage.maximum <= other.maximum
+            for other in storages
+        )
+    ]

@@ -247,3 +247,28 @@ def test_a_fully_connected_layer_whose_weights_are_computed_rounds_as_one(
     paths = [tmp_path / name for name in ("again.tflite", "m.tflite")]
     ours, theirs = (LiteRTFile(path, reference=profile is None)({"x": real})["y"] for path in paths)
     np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("stored", ["int8", "float16"])
+def test_a_transposed_convolution_dequantizes_its_constant_weights(stored: str, tmp_path: Path) -> None:
+    """It was refused, because another operator made its weights: those of ai-edge-quantizer's `weight_only_wi8`."""
+    random, build = np.random.default_rng(2), ModelBuilder()
+    first = build.tensor("x", (1, 4, 4, 3), "float32", None)
+    scales = UniformQuantizedType.per_channel(Storage.of("i8", -127, 127), 0, [0.01, 0.02], [0, 0])
+    whole = random.integers(-127, 128, (2, 2, 2, 3)).astype(np.int8)
+    weights = (
+        build.constant("weights", whole, scales) if stored == "int8" else build.constant("weights", whole.astype("f2"))
+    )
+    read = build.tensor("read", whole.shape, "float32", None)
+    build.operator("DEQUANTIZE", [weights], [read], None)
+    sizes = build.constant("sizes", np.array([1, 8, 8, 2], np.int32))
+    result = build.tensor("y", (1, 8, 8, 2), "float32", None)
+    options = ("TransposeConvOptions", {"padding": 1, "strideW": 2, "strideH": 2})
+    build.operator("TRANSPOSE_CONV", [sizes, read, first], [result], options, 1)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(build.finish({"x": first}, {"y": result}, "", {}))
+    x = random.normal(0, 1, (1, 4, 4, 3)).astype(np.float32)
+    theirs = LiteRTFile(path, reference=True)({"x": x})["y"]
+    program = load_model(path)
+    np.testing.assert_allclose(Interpreter(program)({"x": x})["y"], theirs, rtol=1e-5, atol=1e-5)
+    assert ("quant.qcast" in str(program.module)) == (stored == "int8")

@@ -201,3 +201,59 @@ def test_with_data_every_value_has_a_type() -> None:
 )
 def test_targets_whose_runtime_quantizes_between_casts_say_so(name: str, expected: bool) -> None:
     assert target(name).between_casts is expected
+
+
+TRANSPOSED = {
+    "one scale": ("k = DequantizeLinear(wq, t, w0)", ""),
+    "a scale per channel": ("k = DequantizeLinear<axis=1>(wq, ts, ws)", ""),
+    "groups with one scale": ("k = DequantizeLinear(wq, t, w0)", "group=2,"),
+    "groups with a scale per channel of a group": (
+        "k = DequantizeLinear<axis=1>(wq, ts, ws)",
+        "group=2, strides=[2,2],",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+@pytest.mark.parametrize("relu", [False, True])
+def test_the_bias_of_a_transposed_convolution_is_rounded_as_by_onnxruntime(case: str, relu: bool) -> None:
+    """Only biases beside float weights were: those of ConvTranspose in files with quantized weights had other bits."""
+    weights, group = TRANSPOSED[case]
+    channels = 8 if group else 4
+    between = "h = Relu(c)\n p = QuantizeLinear(h, t, y0)" if relu else "p = QuantizeLinear(c, t, y0)"
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,8,8] x) => (float y, float j)
+        <float s = {{0.0625}}, float t = {{0.03125}}, uint8 z = {{100}}, uint8 y0 = {{117}}, int8 w0 = {{0}},
+        float[4] ts = {{0.03125, 0.0625, 0.125, 0.25}}, int8[4] ws = {{0, 0, 0, 0}}>
+        {{ q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  {weights}
+        c = ConvTranspose<{group} kernel_shape=[3,3]>(a, k, b)  {between}
+        y = DequantizeLinear(p, t, y0)  j = ConvTranspose<{group} kernel_shape=[3,3]>(a, k, b) }}""")
+    random = np.random.default_rng(0)
+    made.graph.initializer.extend(
+        (
+            numpy_helper.from_array(random.integers(-3, 4, (4, 4, 3, 3)).astype(np.int8), "wq"),
+            # Rounded to steps of the products, these are in the middle of two results.
+            numpy_helper.from_array((random.integers(-9, 9, channels) / 32 + 0.0148).astype(np.float32), "b"),
+        )
+    )
+    x = random.normal(0, 1, (1, 4, 8, 8)).astype(np.float32)
+    expected = optimized(made).run({"x": x})
+    found = zp.quantize(zp.load(made), target="onnxruntime")({"x": x})
+    for wanted, value in zip(expected, found.values(), strict=True):
+        np.testing.assert_array_equal(value, wanted)
+
+
+def test_the_weights_of_a_transposed_convolution_in_groups_keep_their_integers() -> None:
+    """A reshape dropped their type, so that `cpu` rounded them again to scales of its own."""
+    made = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,5,5] x) => (float y)
+        <float s = {0.0625}, uint8 z = {100}, uint8 y0 = {117}, float[2] ts = {0.013, 0.0371}, int8[2] ws = {0, 0}>
+        { q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  k = DequantizeLinear<axis=1>(wq, ts, ws)
+        c = ConvTranspose<group=2, strides=[2,2], kernel_shape=[3,3]>(a, k)  p = QuantizeLinear(c, s, y0)
+        y = DequantizeLinear(p, s, y0) }""")
+    random = np.random.default_rng(0)
+    made.graph.initializer.append(numpy_helper.from_array(random.integers(-99, 99, (4, 2, 3, 3)).astype(np.int8), "wq"))
+    found = zp.quantize(zp.load(made))
+    (region,) = regions_of(found.quantization.propagated)
+    np.testing.assert_array_equal(region.input_specs.data[1].scales, np.float32([0.013, 0.0371, 0.013, 0.0371]))
+    x = random.normal(0, 1, (1, 4, 5, 5)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    assert np.mean(found({"x": x})["y"] == expected) > 0.98

@@ -48,9 +48,9 @@ _MULTIPLIES = frozenset((QuantizeBehaviour.RNE_RECIPROCAL, QuantizeBehaviour.RNE
 class Quantize:
     """Quantize a float. `scale` is 1 / scale if the behaviour multiplies.
 
-    Per-channel scales and zero points are two more arguments, as floats. The numbers here are then those of channel 0.
-    With `rne-by-range`, `scale` is the factor, `shift` is the number that is added, and `first` is the smallest integer
-    of the dtype that holds the storage.
+    Per-channel scales, zero points and (with `rne-by-range`) shifts are more arguments, as floats. The numbers here are
+    then those of channel 0. With `rne-by-range`, `scale` is the factor, `shift` is the number that is added, and
+    `first` is the smallest integer of the dtype that holds the storage.
     """
 
     behaviour: QuantizeBehaviour
@@ -72,10 +72,12 @@ class Dequantize:
 
 def quantized(f: Function, by: Quantize, type_: str, x: Value, *parameters: Value) -> Value:
     """clamp(round(x / s + zp)) in the arithmetic of the float type. NaN becomes zp or 0. Wide bounds clamp in f64."""
-    scale, zero = parameters or (constant(x.type, by.scale), constant(x.type, _in_type(x, by.zero_point)))
+    own_numbers = (constant(x.type, by.scale), constant(x.type, _in_type(x, by.zero_point)))
+    scale, zero, *shifts = parameters or own_numbers
     real = f.binary("fmul" if by.behaviour in _MULTIPLIES else "fdiv", x, scale)
     if by.behaviour is QuantizeBehaviour.RNE_BY_RANGE:
-        steps = f.intrinsic("roundeven", f.binary("fadd", real, constant(x.type, by.shift)))
+        (shift,) = shifts or (constant(x.type, by.shift),)
+        steps = f.intrinsic("roundeven", f.binary("fadd", real, shift))
         rounded = _widened(f, steps, by)
         rounded = f.binary("fadd", rounded, constant(rounded.type, float(by.first)))
     elif by.behaviour in (QuantizeBehaviour.RNE_AFTER_ZERO_POINT, QuantizeBehaviour.RNE_NAN_IS_STORED_ZERO):

@@ -181,15 +181,8 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, indices: Indices) -> int
         type_ = _per_layer(op, type_)
     behaviour = profile_of(op, e.scope.values.program.profile).quantize
     source, storage = scalar_type(op.operand), type_.storage
-    by_channel = type_.is_per_channel and behaviour is QuantizeBehaviour.RNE_BY_RANGE
     most = 16 if type_.is_per_channel else 32
-    if (
-        source[0] not in FLOATS
-        or half_of(op.operand)
-        or behaviour not in QUANTIZES
-        or by_channel
-        or storage.type.width > most
-    ):
+    if source[0] not in FLOATS or half_of(op.operand) or behaviour not in QUANTIZES or storage.type.width > most:
         raise CodegenError(
             f"{describe(op)}: found {op.operand.type} to {type_} by '{behaviour.value}'; native code quantizes only "
             f"f32 and f64, to at most {most} bits, and rounds to nearest"
@@ -197,7 +190,9 @@ def _quantize(e: Expression, op: hlo.UniformQuantizeOp, indices: Indices) -> int
     what, scales = quantize_by(type_, behaviour, element_dtype(element_of(op.operand)))
     values = [e.value(op.operand, indices)]
     if type_.axis is not None:
-        numbers = (scales, type_.zero_points.astype(scales.dtype))
+        numbers = [scales, type_.zero_points.astype(scales.dtype)]
+        if behaviour is QuantizeBehaviour.RNE_BY_RANGE:
+            numbers.append(range_factors(type_.scales.astype(scales.dtype), type_.zero_points, storage.dtype)[1])
         values += [e.read(e.scope.constant_view(array), (indices[type_.axis],), source) for array in numbers]
     return e.step(what, op.result, values)
 

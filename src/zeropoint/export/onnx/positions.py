@@ -9,7 +9,7 @@ from xdsl.ir import Block, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import element_type
-from zeropoint.export.onnx.rows import window_attributes
+from zeropoint.export.onnx.pools import window_attributes
 from zeropoint.ir.stablehlo import (
     AndOp,
     CompareOp,
@@ -34,7 +34,7 @@ def pool_with_positions(op: ReduceWindowOp, source: Tensor, emit: OnnxEmission) 
             "found a window with another body, expected a kernel of the target, or a maximum with its position", op
         )
     names = [emit.builder.unique(f"{emit.name(op.results_[0])}/{part}") for part in ("maxima", "positions")]
-    attributes = {**window_attributes(op, op), "storage_order": order}
+    attributes = {**window_attributes(op, op, range(len(shape_of(op.inputs[0])))), "storage_order": order}
     emit.builder.node("MaxPool", [source.name], names, names[0], attributes)
     for result, name in zip(op.results_, names, strict=True):
         emit.put(result, Tensor(name, element_of(result), shape_of(result)))

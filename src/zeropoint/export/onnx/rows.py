@@ -1,16 +1,15 @@
-"""Pools, reductions, unary functions, elementwise ops and data movement as ONNX operators."""
+"""Reductions, unary functions, elementwise ops and data movement as ONNX operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from zeropoint.export.averages import counted_padding_of
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.constant_operands import joined_operand
@@ -18,6 +17,7 @@ from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.export.onnx.indexing import gathered
+from zeropoint.export.onnx.pools import average_pool, max_pool
 from zeropoint.export.onnx.qoperators import check_mean
 from zeropoint.export.onnx.reductions import rows
 from zeropoint.ir.functions import evaluate_chain
@@ -32,12 +32,11 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     PadOp,
     ReduceOp,
-    ReduceWindowOp,
     SelectOp,
     SliceOp,
     TransposeOp,
 )
-from zeropoint.ir.stablehlo.arrays import array_values, padding_values
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics.onnxruntime import line_operands
 
@@ -124,33 +123,6 @@ def softmax(kernel: ExportKernel, emit: OnnxEmission) -> None:
     _put(kernel, emit, made)
 
 
-def window_attributes(op: ReduceWindowOp, place: Operation) -> dict[str, Sequence[int]]:
-    """The attributes of a pool. Raises ExportError for a window over the batch or the channels."""
-    sizes = array_values(op.window_dimensions)
-    rank = len(sizes)
-    strides, dilations = (array_values(a, (1,) * rank) for a in (op.window_strides, op.window_dilations))
-    pairs = padding_values(op.padding, rank)
-    spread = any(step != 1 for step in array_values(op.base_dilations))
-    if rank < 3 or sizes[:2] != (1, 1) or any(map(any, pairs[:2])) or spread or strides[:2] != (1, 1):
-        raise ExportError(
-            f"found a window {list(sizes)}, expected one over the dimensions after batch and channels", place
-        )
-    return {
-        "kernel_shape": sizes[2:],
-        "strides": strides[2:],
-        "dilations": dilations[2:],
-        "pads": _pads(pairs[2:]),
-    }
-
-
-def max_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """MaxPool."""
-    op, name = kernel.first(ReduceWindowOp), _name(kernel, emit)
-    attributes = window_attributes(op, kernel.region)
-    made = emit.apply("MaxPool", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, attributes)
-    _put(kernel, emit, made)
-
-
 def _divisors(kernel: ExportKernel, emit: OnnxEmission) -> Array | None:
     """The divisors of the body's sums; None if there is no division."""
     division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
@@ -160,33 +132,6 @@ def _divisors(kernel: ExportKernel, emit: OnnxEmission) -> Array | None:
     if numbers is None:
         raise ExportError("found a computed divisor, expected a constant", kernel.region)
     return numbers.astype(np.float64) if isinstance(division, DivideOp) else 1 / numbers.astype(np.float64)
-
-
-def average_pool(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """AveragePool. The divisor may include all of the padding, a part of it, or none.
-
-    Padding that counts is concatenated if other padding does not, and for OpenVINO. Integer kernels of onnxruntime
-    count what `ceil_mode` adds. OpenVINO's pad stored integers with 0 instead of the zero point.
-    """
-    op, name, source = kernel.first(ReduceWindowOp), _name(kernel, emit), _source(kernel, emit)
-    attributes: dict[str, int | Sequence[int]] = dict(window_attributes(op, kernel.region))
-    padding = padding_values(op.padding, len(source.shape))
-    counted = counted_padding_of(kernel)
-    if counted == padding and not emit.for_openvino:
-        more = {"count_include_pad": 1} if any(map(any, padding)) else {}
-    else:
-        more = {"pads": _pads(np.subtract(padding, counted).tolist()[2:])}
-        source = emit.padded(source, counted, name)
-    if all(step == 1 for step in array_values(op.window_dilations)):
-        del attributes["dilations"]  # AveragePool has `dilations` only since opset 19
-    else:
-        emit.builder.needs(19)
-    made = emit.apply("AveragePool", [source], kernel.output_spec, kernel.output_shape, name, {**attributes, **more})
-    _put(kernel, emit, made)
-
-
-def _pads(pairs: Sequence[tuple[int, int]]) -> list[int]:
-    return [low for low, _ in pairs] + [high for _, high in pairs]
 
 
 def mean(kernel: ExportKernel, emit: OnnxEmission) -> None:

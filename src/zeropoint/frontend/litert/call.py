@@ -124,10 +124,14 @@ class Call:
         return axis_of(axis, rank)
 
     def turned(self, index: int, axes: Sequence[int]) -> SSAValue:
-        """A constant operand with its dimensions in reverse order."""
+        """A constant operand, maybe behind a DEQUANTIZE, with its dimensions in reverse order."""
         tensor = self.tensor(index)
-        stored = np.ascontiguousarray(np.flip(self.array(index, "weights"), tuple(axes)))
-        return self.values.constant(tensor, stored, tensor.quantized)
+        found = self.values.model.stored(self.operator.inputs[index])
+        if found.data is None:
+            raise NodeError("found computed weights, expected constant ones")
+        turned = np.ascontiguousarray(np.flip(found.data, tuple(axes)))
+        stored = turned if found.is_quantized else turned.astype(tensor.dtype)
+        return self.values.constant(found, stored, found.quantized)
 
     def option(self, name: str, default: Any = 0) -> Any:
         """A field of the options, by schema name."""

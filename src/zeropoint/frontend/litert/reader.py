@@ -120,6 +120,14 @@ class LiteRtModel:
     outputs: Ports
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def stored(self, index: int) -> LiteRtTensor:
+        """The constant that a DEQUANTIZE makes a tensor of; the tensor itself if none does."""
+        for operator in self.operators if self.tensors[index].data is None else ():
+            if operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,) and operator.inputs[:1] > (-1,):
+                found = self.tensors[operator.inputs[0]]
+                return self.tensors[index] if found.data is None else found
+        return self.tensors[index]
+
 
 @contextmanager
 def inside(what: str) -> Generator[None]:

@@ -87,11 +87,10 @@ def _turned(node: OnnxNode, kernel: SSAValue, groups: int, build: Builder) -> SS
     if array is not None:
         turned = np.flip(array.reshape(apart).transpose(order).reshape(shape), tuple(range(2, 2 + rank)))
         return build.constant(np.ascontiguousarray(turned))
-    if groups == 1:  # a transpose and a reverse keep pinned parameters, a reshape does not
-        return build.insert(
-            ReverseOp(build.insert(TransposeOp(kernel, [1, 0, *range(2, 2 + rank)])), list(range(2, 2 + rank)))
-        )
-    moved = build.reshape(build.insert(TransposeOp(build.reshape(kernel, apart), order)), shape)
+    if groups == 1:
+        moved = build.insert(TransposeOp(kernel, [1, 0, *range(2, 2 + rank)]))
+    else:
+        moved = build.reshape(build.insert(TransposeOp(build.reshape(kernel, apart), order)), shape)
     return build.insert(ReverseOp(moved, list(range(2, 2 + rank))))
 
 

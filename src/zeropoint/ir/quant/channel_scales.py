@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -63,6 +64,31 @@ def reversed_scales(kind: UniformQuantizedType, dimensions: Sequence[int]) -> Un
         return kind
     scales, points = (np.flip(array, along).reshape(-1).tolist() for array in (kind.scales, kind.zero_points))
     return UniformQuantizedType(replace(kind.data, scales=tuple(scales), zero_points=tuple(points)))
+
+
+def reshaped_scales(
+    kind: UniformQuantizedType, before: Sequence[int], after: Sequence[int]
+) -> UniformQuantizedType | None:
+    """A type with one scale, or one per channel, after its tensor is reshaped; None if no dimension has the channels.
+
+    A dimension that joins the channels with others repeats their scales: [2, 3] along dimension 1 to [6] is the three
+    scales twice.
+    """
+    if kind.blocks is not None:
+        return None
+    if kind.axis is None:
+        return kind
+    count, inner = before[kind.axis], math.prod(before[kind.axis + 1 :])
+    for axis, size in enumerate(after):
+        each, rest = divmod(inner, max(math.prod(after[axis + 1 :]), 1))
+        if not rest and each and size and not size % (count * each):
+            scales, points = (
+                np.tile(np.repeat(numbers, each), size // (count * each)) for numbers in (kind.scales, kind.zero_points)
+            )
+            return UniformQuantizedType.per_channel(
+                kind.storage, axis, scales, points, expressed_type=kind.expressed_type
+            )
+    return None
 
 
 def joined_scales(
