@@ -230,6 +230,31 @@ def neighbouring_channels(net: Net) -> str:
     return net.conv(net.op("LRN", net.conv("x", 3, 8), size=3, alpha=0.3), 8, 5)
 
 
+def greatest_channels(net: Net) -> str:
+    return net.conv(net.split("TopK", 2, net.conv("x", 3, 8), net.constant(np.array([3])), axis=1)[0], 3, 5)
+
+
+def least_channels(net: Net) -> str:
+    values, _ = net.split("TopK", 2, net.conv("x", 3, 8), net.constant(np.array([3])), axis=1, largest=0)
+    return net.conv(values, 3, 5)
+
+
+def positions_of_channels(net: Net) -> str:
+    values, positions = net.split("TopK", 2, net.conv("x", 3, 8), net.constant(np.array([3])), axis=1)
+    return net.op("Add", net.op("Cast", positions, to=TensorProto.FLOAT), net.op("Relu", values))
+
+
+def greatest_rows(net: Net) -> str:
+    """Rows are not last in any layout of images: a transpose before the sort, and one after it."""
+    return net.conv(net.split("TopK", 2, net.conv("x", 3, 8), net.constant(np.array([3])), axis=2)[0], 8, 5)
+
+
+def greatest_tokens(net: Net) -> str:
+    """No image: a transpose before the sort, and one after it."""
+    x = net.op("Tanh", net.op("MatMul", net.reshape("x", 1, 24, 6), net.weights(6, 4)))
+    return net.split("TopK", 2, x, net.constant(np.array([3])), axis=1)[0]
+
+
 FORMS: dict[Callable[[Net], str], int] = {
     two_shuffles: 1,
     shuffles_around_a_function: 2,
@@ -254,6 +279,11 @@ FORMS: dict[Callable[[Net], str], int] = {
     lengths_of_pixels: 0,
     linear_attention: 1,
     neighbouring_channels: 2,
+    greatest_channels: 0,
+    least_channels: 0,
+    positions_of_channels: 0,
+    greatest_rows: 2,
+    greatest_tokens: 2,
 }
 """The forms, and the transposes in their files."""
 

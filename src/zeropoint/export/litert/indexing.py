@@ -1,15 +1,26 @@
-"""GATHER and GATHER_ND: slices of a tensor by index, as in embeddings and `take`."""
+"""STRIDED_SLICE, GATHER and GATHER_ND: parts of a tensor by positions, as in embeddings and `take`."""
 
 from __future__ import annotations
 
 import numpy as np
+from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, leading_indices, taken_axis
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
-from zeropoint.ir.stablehlo import GatherOp
+from zeropoint.ir.stablehlo import GatherOp, SliceOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+
+def strided_slice(op: SliceOp, source: int, value: SSAValue, kind: Attribute, emit: LitertEmission) -> None:
+    """The slice `op` as a value of type `kind`: STRIDED_SLICE, or the source itself if a sort made only that part."""
+    if tuple(emit.builder.tensors[source].shape) == shape_of(value):
+        emit.alias(value, kind, source)
+        return
+    parts = [emit.integers(array_values(a), "slice") for a in (op.start_indices, op.limit_indices, op.strides)]
+    emit.operator("STRIDED_SLICE", [source, *parts], [emit.declare(value, kind)], ("StridedSliceOptions", {}), 4)
 
 
 def gather(
