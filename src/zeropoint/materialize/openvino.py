@@ -30,7 +30,7 @@ from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
-from zeropoint.materialize import elementwise, movement, onnxruntime
+from zeropoint.materialize import elementwise, movement, onnxruntime, reduction
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.express_accumulators import is_stated
@@ -312,6 +312,19 @@ def rescale(kernel: MaterializedKernel) -> SSAValue:
     return _rescaled(kernel, kernel.values[kernel.arguments[0]])
 
 
+def mean(kernel: MaterializedKernel) -> SSAValue:
+    """The sum of stored integers, divided by their number and then quantized, in f32."""
+    run, given = FloatArithmetic(kernel, REASON), kernel.type_of(kernel.arguments[0])
+    found = onnxruntime.sum_of_mean(run)
+    if found is None:
+        return reduction.summed(kernel)
+    total, terms = found
+    stored = run.to(run.plus(total, terms * given.zero_point), f32)
+    quotient = run.made(hlo.DivideOp(stored, run.filled(stored, np.float32(terms))))
+    by = RangeFactors.of_stored(_of_dtype(kernel.output_type), np.float32(given.scale), given.zero_point)
+    return _requantized(run, UnroundedFloats(quotient), by)
+
+
 def softmax(kernel: MaterializedKernel) -> SSAValue:
     """Softmax in float, between casts."""
     return elementwise.encased(kernel, REASON)
@@ -365,6 +378,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
     "hard_swish": hard_swish,
+    "mean": mean,
     "rescale": rescale,
     "softmax": softmax,
 }

@@ -29,6 +29,9 @@ part of the convolution, too:
 - t = clamp(fl(fl(v * fl(1 / 6)) + 0.5), 0, 1);
 - q = rne(fma(fl(v * t), scale, shift)).
 
+A mean divides the sum of stored integers by their number, v = fl(sum / count), and then q = rne(fma(v, scale, shift)),
+with the ends of the result's range divided by s_in, and fl(z_in * scale) subtracted from the shift.
+
 A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
 with two roundings: `rescaling`.
 
@@ -75,6 +78,14 @@ class RangeFactors:
         if np.all(abs(shift) < STEPS * NEGLIGIBLE):
             return RangeFactors(F32(1) / (F32(1) / scale), F32(0))
         return RangeFactors(scale, shift)
+
+    @staticmethod
+    def of_stored(result: AffineParameters, unit: np.float32, zero_point: int) -> RangeFactors:
+        """The factors from means of stored integers with this scale and zero point."""
+        if not zero_point:
+            return RangeFactors.of(result, unit)
+        scale, shift = _linear(result, unit)
+        return RangeFactors(scale, shift + F32(result.storage_min) - F32(zero_point) * scale)
 
 
 @dataclass(frozen=True)
