@@ -40,6 +40,7 @@ from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.numerics.openvino import BiasedFactors, PerChannel, RangeFactors, SumTerm, rescaling, term_steps
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
+from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS
 
 REASON = "OpenVINO's kernel computes in floats"
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
@@ -226,19 +227,21 @@ def _stored(run: FloatArithmetic, value: SSAValue) -> SSAValue:
 
 
 def add(kernel: MaterializedKernel) -> SSAValue:
-    """A sum of a convolution's result, in steps of the other operand, or else as in onnxruntime.
+    """A sum of one operand in steps of the other, or else as in onnxruntime.
 
-    The result is rounded before only if OpenVINO does not compute the sum in the convolution.
+    If OpenVINO computes the sum in the convolution that makes the operand, the operand is not rounded before.
     """
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
-    term = _convolved_operand(kernel, op)
+    convolved = _convolved_operand(kernel, op)
+    term = _expressed_operand(kernel, op) if convolved is None else convolved
     if term is None or not is_of_bytes(kernel):
         return onnxruntime.add(kernel)
     run = FloatArithmetic(kernel, REASON)
     values = [kernel.values[operand] for operand in op.operands]
     mine, theirs = (kernel.type_of(op.operands[number]) for number in (term, 1 - term))
-    before = kernel.unrounded[values[term]]
-    if _is_fused(kernel, op, term):
+    is_fused = convolved is not None and _is_fused(kernel, op, term)
+    if is_fused:
+        before = kernel.unrounded[values[term]]
         by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs), before.unit)
         real = run.clamped(_fused(run, before, by.factor, by.offset), by.low, by.high)
     else:
@@ -247,8 +250,41 @@ def add(kernel: MaterializedKernel) -> SSAValue:
         real = run.fused(run.to(number, f32), steps, start)
     stored = run.to(run.plus(run.centred(values[1 - term], theirs), theirs.zero_point), f32)
     total = run.made(hlo.AddOp(real, stored))
+    if convolved is None:
+        return bounded(kernel, _stored_again(run, total, theirs))
     result = RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale))
     return bounded(kernel, _requantized(run, UnroundedFloats(total), result))
+
+
+def _expressed_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
+    """The number of the operand that a sum of two quantized values expresses in steps of the other; None for others.
+
+    It is the one that nothing else reads, else the first.
+    """
+    if shape_of(op.lhs) != shape_of(op.rhs) or not all(operand in kernel.arguments for operand in op.operands):
+        return None
+    if not all(_is_rounded(_outer(kernel, operand)) for operand in op.operands):
+        return None
+    alone = [_readers(kernel, operand) == 1 for operand in op.operands]
+    return (1 if alone[1] and not alone[0] else 0) if any(alone) else None
+
+
+def _is_rounded(value: SSAValue) -> bool:
+    """Whether a value is quantized by an op of its own, or by one that is no contraction and moves no elements."""
+    maker = value.owner
+    if isinstance(maker, QuantizeRegionOp):
+        return maker.logical_kernel.data not in PASSES_ELEMENTS.union(CONTRACTIONS)
+    return not isinstance(maker, hlo.ConstantOp)
+
+
+def _readers(kernel: MaterializedKernel, operand: SSAValue) -> int:
+    """How many ops read the operand in its quantized type."""
+    spec = kernel.region.input_specs.data[kernel.arguments.index(operand)]
+    uses = [use for use in _outer(kernel, operand).uses if not isinstance(use.operation, hlo.UniformQuantizeOp)]
+    return sum(
+        not isinstance(use.operation, QuantizeRegionOp) or use.operation.input_specs.data[use.index] == spec
+        for use in uses
+    )
 
 
 def hard_swish(kernel: MaterializedKernel) -> SSAValue:
@@ -335,8 +371,15 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     given, wanted = element_of(value), kernel.output_type
     if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
         return value
-    run, (k, shift) = FloatArithmetic(kernel, REASON), rescaling(given.affine, _of_dtype(wanted))
-    steps = run.plus(run.times(run.to(run.centred(value, given), f32), k), shift)
+    run = FloatArithmetic(kernel, REASON)
+    return _stored_again(run, run.to(run.centred(value, given), f32), given)
+
+
+def _stored_again(run: FloatArithmetic, value: SSAValue, given: UniformQuantizedType) -> SSAValue:
+    """Multiples of the scale of a type, in f32, quantized to the result's type with two roundings before the last."""
+    wanted = run.kernel.output_type
+    k, shift = rescaling(given.affine, _of_dtype(wanted))
+    steps = run.plus(run.times(value, k), shift)
     first, last = dtype_range(wanted.storage.dtype)
     return run.rounded(run.clamped(steps, 0, last - first), wanted.zero_point - first)
 
