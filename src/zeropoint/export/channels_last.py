@@ -41,18 +41,19 @@ from zeropoint.export.permuted import (
 from zeropoint.export.port_orders import reorder_arguments, reorder_results
 from zeropoint.export.region_types import (
     broadcast_order,
+    image_order,
     made_as,
     multiplies_activations,
     only_a_product_reads,
     only_moves,
     softmax_order,
 )
-from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order
+from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder
+from zeropoint.export.sorts import sort_along_last
 from zeropoint.export.unit_moves import reshape_unit_moves
 from zeropoint.export.wanted_orders import SPATIAL, permutation, wanted_orders, window_order
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_dead_ops, remove_if_dead
-from zeropoint.ir.linear_resizes import resize_matrices
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp
 from zeropoint.ir.stablehlo import (
@@ -61,15 +62,13 @@ from zeropoint.ir.stablehlo import (
     ConstantOp,
     ConvolutionOp,
     DotGeneralOp,
+    SortOp,
     TransposeOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.targets.logical_kernels import RESIZES
-
-IMAGE = frozenset({1, 2})
-"""The dimensions of an image, channels last."""
 
 
 @dataclass
@@ -182,14 +181,6 @@ class _Pass:
             None,
         )
 
-    def _image_order(self, ops: Sequence[Operation], value: SSAValue) -> DimensionOrder | None:
-        """The order in which the dimensions that these ops resize are those of an image; None keeps the old order."""
-        axes = resize_matrices(ops, self.weights).keys()
-        found = self.natural.get(value)
-        if found is not None and all(found.order.index(axis) in IMAGE for axis in axes):
-            return found.order
-        return None if axes <= IMAGE else last_order(len(shape_of(value)))
-
     def orders(
         self, order: DimensionOrder, ops: Sequence[Operation], arguments: Sequence[SSAValue], inputs: Sequence[SSAValue]
     ) -> list[DimensionOrder | None]:
@@ -231,7 +222,7 @@ class _Pass:
         """Rewrite a region to channels-last if there is an order for it and every op in it has a rule."""
         ops, arguments = list(region.body.block.ops)[:-1], region.body.block.args
         resizes = region.logical_kernel.data in RESIZES
-        order = self._image_order(ops, region.inputs[0]) if resizes else self.order(ops, region.inputs)
+        order = image_order(region, self.natural, self.weights) if resizes else self.order(ops, region.inputs)
         if order is None and permutation(region) is not None and region.outputs[0] in self.wanted:
             order = kept_order(region.inputs[0])
         order = softmax_order(region, self.natural, self.weights) or order
@@ -255,8 +246,7 @@ class _Pass:
         ]
         # A rescale has no ops: its result is its operand in another type.
         if isinstance(result.value, BlockArgument) and ops:
-            # The region only transposes into the new order, which its operand already has, so no kernel remains. If
-            # the operand is not made in the region's type, the rounding remains: the region is not rewritten.
+            # The region only transposes into the order of its operand: no kernel remains, unless it also rounds.
             if only_moves(region, result.value.index):
                 self.results(region, inputs[result.value.index], result.order, region.output_specs.data[0])
             return
@@ -354,6 +344,15 @@ class _Pass:
         if found is not None:
             self.results(op, found.value, found.order, None)
 
+    def sort(self, op: SortOp) -> None:
+        """Sort along the last dimension if the operand has a new order or a result is wanted in one."""
+        value, found = op.inputs[0], self.natural.get(op.inputs[0])
+        if found is None and not any(result in self.wanted for result in op.results):
+            return
+        given = kept_order(value) if found is None else found.order
+        made = sort_along_last(op, given, lambda order: self.forward(value, order, made_as(value), op))
+        self.natural.update(zip(op.results, made, strict=False))
+
     def _in_wanted_order(self, op: Operation, wanted: WantedOrder | None) -> Mapping[SSAValue, Permuted]:
         """The operands of an op that has none in a new order, as its readers want them: of a transpose, or of a
         comparison with values that are repeated. Empty for other ops."""
@@ -382,6 +381,8 @@ def channels_last(program: Program, *, ports: bool = False, by_heads: bool = Fal
         run.transposition(op)
         if isinstance(op, QuantizeRegionOp):
             run.region(op)
+        elif isinstance(op, SortOp):
+            run.sort(op)
         elif not isinstance(op, ConstantOp | FunctionReturnOp):
             run.op(op)
     if ports:

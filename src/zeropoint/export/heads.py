@@ -32,8 +32,8 @@ from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConcatenateOp, DotDimensions, DotGeneralOp, ReshapeOp, SliceOp
 from zeropoint.ir.tensors import element_of, shape_of
 
-MOST_HEADS = 8
-"""More heads are transposed, because their operators would be many."""
+MOST_HEADS = 32
+"""More heads are transposed, because their operators would be many: up to 32, they take as long as transposes."""
 
 
 @dataclass(frozen=True)

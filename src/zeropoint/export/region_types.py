@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.export.permuted import Permuted, is_identity, kept_order
-from zeropoint.export.reshaped_orders import DimensionOrder
+from zeropoint.export.reshaped_orders import DimensionOrder, last_order
 from zeropoint.export.wanted_orders import permutation
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.linear_resizes import resize_matrices
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, DotGeneralOp, ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 
+IMAGE = frozenset({1, 2})
+"""The dimensions of an image, channels last."""
 SOFTMAXES = ("log_softmax", "softmax")
 
 
@@ -29,19 +32,18 @@ def made_as(value: SSAValue) -> Attribute | None:
     )
 
 
-def rounds_again(region: QuantizeRegionOp) -> bool:
-    """Whether every reader of a region's result rounds it to the type of the result."""
-    spec = region.output_specs.data[0]
+def is_read_as(value: SSAValue, spec: Attribute) -> bool:
+    """Whether every reader of a value is a region that reads it in the type `spec`."""
     return all(
         isinstance(use.operation, QuantizeRegionOp) and use.operation.input_specs.data[use.index] == spec
-        for use in region.outputs[0].uses
+        for use in value.uses
     )
 
 
 def only_moves(region: QuantizeRegionOp, port: int) -> bool:
     """Whether a region that moves its operand `port` rounds nothing: a reader may read the operand instead."""
     spec, operand = region.output_specs.data[0], region.inputs[port]
-    return region.input_specs.data[port] == spec and (made_as(operand) == spec or rounds_again(region))
+    return region.input_specs.data[port] == spec and (made_as(operand) == spec or is_read_as(region.outputs[0], spec))
 
 
 def multiplies_activations(region: QuantizeRegionOp, weights: Weights) -> bool:
@@ -87,6 +89,20 @@ def softmax_order(
     kept = kept_order(region.inputs[0]) if found is None else found.order
     order = (*(dimension for dimension in kept if dimension not in over), *over)
     return None if is_identity(order) else order
+
+
+def image_order(
+    region: QuantizeRegionOp, natural: Mapping[SSAValue, Permuted], weights: Weights
+) -> DimensionOrder | None:
+    """The order in which the dimensions that a region resizes are those of an image; None keeps the model's order.
+
+    `natural` has the values in a new order.
+    """
+    axes = resize_matrices(region.body.block.ops, weights).keys()
+    found = natural.get(region.inputs[0])
+    if found is not None and all(found.order.index(axis) in IMAGE for axis in axes):
+        return found.order
+    return None if axes <= IMAGE else last_order(len(shape_of(region.inputs[0])))
 
 
 def broadcast_order(argument: SSAValue, ops: Sequence[Operation], order: DimensionOrder) -> DimensionOrder | None:

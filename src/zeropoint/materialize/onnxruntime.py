@@ -136,6 +136,17 @@ def average_pool(kernel: MaterializedKernel) -> SSAValue:
 
 def mean(kernel: MaterializedKernel) -> SSAValue:
     """The sum of centred integers times one f32 factor."""
+    run, given = FloatArithmetic(kernel, REASON), kernel.type_of(kernel.arguments[0])
+    found = sum_of_mean(run)
+    if found is None:
+        return reduction.summed(kernel)
+    total, terms = found
+    return run.rounded(run.times(run.to(total, f32), mean_factor(given.affine, kernel.output_type.affine, terms)))
+
+
+def sum_of_mean(run: FloatArithmetic) -> tuple[SSAValue, int] | None:
+    """The sum of centred integers in i32, and the number of terms; None if a kernel computes no mean of bytes."""
+    kernel = run.kernel
     op = next(op for op in kernel.body if isinstance(op, hlo.ReduceOp))
     terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
     division = division_of(kernel)
@@ -147,15 +158,14 @@ def mean(kernel: MaterializedKernel) -> SSAValue:
         or not is_of_bytes(kernel)
         or terms * given.affine.reach > INT32_MAX
     ):
-        return reduction.summed(kernel)
-    run = FloatArithmetic(kernel, REASON)
+        return None
     kernel.values[kernel.arguments[0]] = run.centred(kernel.values[kernel.arguments[0]], given)
     kernel.values[op.init_values[0]] = kernel.constant(np.array(0, np.int32))
     total = kernel.retyped(op, i32, binary_body(hlo.AddOp, i32))
     for other in kernel.body:
         if isinstance(other, hlo.ReshapeOp | hlo.BroadcastInDimOp) and other.operand in kernel.values:
             total = kernel.retyped(other, i32)
-    return run.rounded(run.times(run.to(total, f32), mean_factor(given.affine, kernel.output_type.affine, terms)))
+    return total, terms
 
 
 def softmax(kernel: MaterializedKernel) -> SSAValue:

@@ -17,7 +17,6 @@ If OpenVINO fuses a sum or a hard swish into the convolution before it, that ker
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i32
@@ -29,19 +28,28 @@ from zeropoint.ir.contractions import ContractionOp, output_channel_axis
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
-from zeropoint.ir.tensors import Array, element_of, shape_of, with_element
+from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.materialize import elementwise, movement, onnxruntime
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.express_accumulators import is_stated
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
+from zeropoint.materialize.openvino_floats import (
+    REASON,
+    along,
+    of_dtype,
+    real_of,
+    requantized,
+    stored,
+    stored_again,
+)
+from zeropoint.materialize.openvino_means import average_pool, mean
+from zeropoint.materialize.openvino_products import multiply
+from zeropoint.materialize.openvino_sums import add
 from zeropoint.materialize.product_chains import is_in_chain
-from zeropoint.numerics.openvino import BiasedFactors, PerChannel, RangeFactors, SumTerm, rescaling, term_steps
-from zeropoint.numerics.ranges import AffineParameters
-from zeropoint.numerics.storage import dtype_range
+from zeropoint.numerics.openvino import BiasedFactors, RangeFactors
 
-REASON = "OpenVINO's kernel computes in floats"
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 """The kernels into which OpenVINO fuses a following sum or hard swish."""
 SLOPE, OFFSET = np.float32(1 / 6), np.float32(0.5)
@@ -60,8 +68,8 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
     unrounded = _unrounded(run, accumulator, op)
-    by = RangeFactors.of(_of_dtype(kernel.output_type), unrounded.unit)
-    result = _requantized(run, unrounded, by)
+    by = RangeFactors.of(of_dtype(kernel.output_type), unrounded.unit)
+    result = requantized(run, unrounded, by)
     limited = bounded(kernel, result)
     if (
         limited is result
@@ -87,10 +95,10 @@ def _folded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: Contrac
     """The sums times a factor for each channel, plus an addend for each channel."""
     kernel, terms = run.kernel, _terms(run, accumulator, op)
     axis = None if accumulator.is_per_layer else output_channel_axis(op)
-    fold = BiasedFactors.of(_of_dtype(kernel.output_type), accumulator.scales.astype(np.float32))
-    kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, fold.factors, axis)))
+    fold = BiasedFactors.of(of_dtype(kernel.output_type), accumulator.scales.astype(np.float32))
+    kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, along(run, terms, fold.factors, axis)))
     (bias,) = _biases(kernel)
-    return _stored(run, _with_bias(run, bias, fold.addends))
+    return stored(run, _with_bias(run, bias, fold.addends))
 
 
 def _terms(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
@@ -117,7 +125,7 @@ def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: C
             sums = kernel.retyped(other, accumulator)
     terms = run.to(run.made(StorageCastOp(sums, with_element(sums, i32))), f64)
     axis = None if accumulator.is_per_layer else output_channel_axis(op)
-    factors = _along(run, terms, accumulator.scales / wanted.scale, axis)
+    factors = along(run, terms, accumulator.scales / wanted.scale, axis)
     value = run.plus(run.made(hlo.MultiplyOp(terms, factors)), wanted.zero_point)
     return run.rounded(run.clamped(value, wanted.storage.minimum, wanted.storage.maximum), wanted.zero_point)
 
@@ -132,7 +140,7 @@ def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: Cont
     axis = None if accumulator.is_per_layer else output_channel_axis(op)
     if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
-    real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, _along(run, terms, scales, axis)))
+    real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, along(run, terms, scales, axis)))
     for bias in biases:
         real = _with_bias(run, bias)
     return UnroundedFloats(real)
@@ -148,22 +156,6 @@ def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
         and lhs.is_per_layer
         and wanted.is_per_layer
     )
-
-
-def _along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axis: int | None) -> SSAValue:
-    """Numbers along an axis, or one number, broadcast to the shape of `like`."""
-    number = run.kernel.constant(np.asarray(numbers).reshape(() if axis is None else -1))
-    return run.made(hlo.BroadcastInDimOp(number, like.type, [] if axis is None else [axis]))
-
-
-def _fused(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend: PerChannel) -> SSAValue:
-    """fma(value, factor, addend), with factors and addends along the axis of the value's unit, if it has one."""
-    if of.axis is None:
-        return run.fused(of.value, np.float32(factor), np.float32(addend))
-    wide = run.to(of.value, f64)
-    numbers = [np.broadcast_to(np.asarray(each, np.float64), np.shape(factor)) for each in (factor, addend)]
-    product = run.made(hlo.MultiplyOp(wide, _along(run, wide, numbers[0], of.axis)))
-    return run.to(run.made(hlo.AddOp(product, _along(run, wide, numbers[1], of.axis))), f32)
 
 
 def _adds_zeros(kernel: MaterializedKernel, add: hlo.AddOp) -> bool:
@@ -203,60 +195,12 @@ def _real_constant(kernel: MaterializedKernel, value: SSAValue, kind: UniformQua
     return stored.astype(np.float32) * kind.affine.scale.astype(np.float32)
 
 
-def _of_dtype(kind: UniformQuantizedType) -> AffineParameters:
-    """The parameters with the range of the dtype that holds the storage, because OpenVINO has no narrower ranges."""
-    first, last = dtype_range(kind.storage.dtype)
-    return replace(kind.affine, storage_min=first, storage_max=last)
-
-
-def _requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
-    """Floats quantized to the result's type. They are clamped before they are rounded."""
-    if not by.is_scale:
-        value = _fused(run, of, by.scale, by.shift)
-    else:
-        value = run.made(hlo.MultiplyOp(of.value, _along(run, of.value, by.scale, of.axis)))
-    return _stored(run, value)
-
-
-def _stored(run: FloatArithmetic, value: SSAValue) -> SSAValue:
-    """Steps of the result's type, clamped and then rounded."""
-    wanted = run.kernel.output_type
-    value = run.clamped(value, wanted.storage.minimum, wanted.storage.maximum)
-    return run.rounded(value, wanted.zero_point)
-
-
-def add(kernel: MaterializedKernel) -> SSAValue:
-    """A sum of a convolution's result, in steps of the other operand, or else as in onnxruntime.
-
-    The result is rounded before only if OpenVINO does not compute the sum in the convolution.
-    """
-    op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
-    term = _convolved_operand(kernel, op)
-    if term is None or not is_of_bytes(kernel):
-        return onnxruntime.add(kernel)
-    run = FloatArithmetic(kernel, REASON)
-    values = [kernel.values[operand] for operand in op.operands]
-    mine, theirs = (kernel.type_of(op.operands[number]) for number in (term, 1 - term))
-    before = kernel.unrounded[values[term]]
-    if _is_fused(kernel, op, term):
-        by = SumTerm.of(_of_dtype(mine), _of_dtype(theirs), before.unit)
-        real = run.clamped(_fused(run, before, by.factor, by.offset), by.low, by.high)
-    else:
-        steps, start = term_steps(_of_dtype(mine), _of_dtype(theirs))
-        number = run.plus(run.centred(values[term], mine), mine.zero_point - dtype_range(mine.storage.dtype)[0])
-        real = run.fused(run.to(number, f32), steps, start)
-    stored = run.to(run.plus(run.centred(values[1 - term], theirs), theirs.zero_point), f32)
-    total = run.made(hlo.AddOp(real, stored))
-    result = RangeFactors.of(_of_dtype(kernel.output_type), np.float32(theirs.scale))
-    return bounded(kernel, _requantized(run, UnroundedFloats(total), result))
-
-
 def hard_swish(kernel: MaterializedKernel) -> SSAValue:
     """A hard swish in f32, of the unrounded result of the convolution it is fused into, or of the stored integers."""
     given, run = kernel.values[kernel.arguments[0]], FloatArithmetic(kernel, REASON)
     maker = defining_op(kernel.region.inputs[0])
     if isinstance(maker, QuantizeRegionOp) and fuses_hard_swish(maker) and given in kernel.unrounded:
-        real = _real(run, kernel.unrounded[given])
+        real = real_of(run, kernel.unrounded[given])
     elif is_of_bytes(kernel):
         kind = kernel.type_of(kernel.arguments[0])
         real = run.times(run.to(run.centred(given, kind), f32), np.float32(kind.scale))
@@ -264,7 +208,7 @@ def hard_swish(kernel: MaterializedKernel) -> SSAValue:
         return elementwise.encased(kernel, REASON)
     factor = run.clamped(run.plus(run.times(real, SLOPE), OFFSET), 0, 1)
     product = UnroundedFloats(run.made(hlo.MultiplyOp(real, factor)))
-    return _requantized(run, product, RangeFactors.of(_of_dtype(kernel.output_type)))
+    return requantized(run, product, RangeFactors.of(of_dtype(kernel.output_type)))
 
 
 def fuses_hard_swish(region: QuantizeRegionOp) -> bool:
@@ -295,11 +239,6 @@ def _is_channels_first(numbers: ConvolutionLayout) -> bool:
     return made == (*range(len(made)),)
 
 
-def _real(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
-    """Floats as real numbers."""
-    return of.value if of.unit is None else run.made(hlo.MultiplyOp(of.value, _along(run, of.value, of.unit, of.axis)))
-
-
 def concatenate(kernel: MaterializedKernel) -> SSAValue:
     """A concatenation. Operands with other parameters are rescaled."""
     for argument in kernel.arguments:
@@ -322,49 +261,21 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     given, wanted = element_of(value), kernel.output_type
     if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
         return value
-    run, (k, shift) = FloatArithmetic(kernel, REASON), rescaling(given.affine, _of_dtype(wanted))
-    steps = run.plus(run.times(run.to(run.centred(value, given), f32), k), shift)
-    first, last = dtype_range(wanted.storage.dtype)
-    return run.rounded(run.clamped(steps, 0, last - first), wanted.zero_point - first)
-
-
-def _convolved_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
-    """The number of the operand whose convolution computes the sum, or else of one that only the sum reads."""
-    if shape_of(op.lhs) != shape_of(op.rhs) or not all(operand in kernel.arguments for operand in op.operands):
-        return None
-    found = [
-        number
-        for number, operand in enumerate(op.operands)
-        if kernel.values[operand] in kernel.unrounded and len(list(_outer(kernel, operand).uses)) == 1
-    ]
-    return next((number for number in found if _is_fused(kernel, op, number)), found[0] if found else None)
-
-
-def _is_fused(kernel: MaterializedKernel, op: hlo.AddOp, number: int) -> bool:
-    """Whether OpenVINO computes a sum in the convolution of an operand.
-
-    The fused convolution overwrites the other operand in place, so that must be neither a constant nor the
-    convolution's own input.
-    """
-    maker, other = defining_op(_outer(kernel, op.operands[number])), op.operands[1 - number]
-    assert maker is not None  # `unrounded` has results of ops only
-    is_constant = constant_array(kernel.values[other], kernel.weights) is not None
-    return not is_constant and _outer(kernel, other) not in maker.operands
-
-
-def _outer(kernel: MaterializedKernel, operand: SSAValue) -> SSAValue:
-    """The operand of the region for an argument of its body."""
-    return kernel.region.inputs[kernel.arguments.index(operand)]
+    run = FloatArithmetic(kernel, REASON)
+    return stored_again(run, run.to(run.centred(value, given), f32), np.float32(given.scale))
 
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **onnxruntime.KERNELS,
     "add": add,
+    "average_pool": average_pool,
     "concatenate": concatenate,
     "convolution": contraction,
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
     "hard_swish": hard_swish,
+    "mean": mean,
+    "multiply": multiply,
     "rescale": rescale,
     "softmax": softmax,
 }

@@ -23,11 +23,22 @@ to the range of its type, but not rounded. It is expressed in steps of the other
 If the other operand is the convolution's own input or a constant, the sum is a kernel of its own. The convolution's
 result is rounded to q1, and then expressed in steps of the other operand, too: t = fma(q1, `term_steps`).
 
+So are sums of other values, which are quantized as those stored again (below): q1 is the operand that nothing else
+reads, or the first. If both have other readers, t = fl(fl(q1 - zero) * ratio), with the numbers of `term_zero`.
+
 If nothing but a hard swish reads a convolution, and its result is not quantized in the file, the hard swish becomes
 part of the convolution, too:
 
 - t = clamp(fl(fl(v * fl(1 / 6)) + 0.5), 0, 1);
 - q = rne(fma(fl(v * t), scale, shift)).
+
+A product with a number is one of q1 - z1 at the scale fl(s1 * number). A product of two values that nothing else reads
+is one of real numbers, r = fma(q, `real_steps`); if z2 is 0, of the first, times s2, and of q2. Both are quantized as
+values that are stored again.
+
+A mean divides the sum of stored integers by their number: v = fl(sum / count), or over windows fl(sum * fl(1 / count)).
+Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided by s_in, and fl(z_in * scale) subtracted
+from the shift.
 
 A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
 with two roundings: `rescaling`.
@@ -76,6 +87,14 @@ class RangeFactors:
             return RangeFactors(F32(1) / (F32(1) / scale), F32(0))
         return RangeFactors(scale, shift)
 
+    @staticmethod
+    def of_stored(result: AffineParameters, unit: np.float32, zero_point: int) -> RangeFactors:
+        """The factors from means of stored integers with this scale and zero point."""
+        if not zero_point:
+            return RangeFactors.of(result, unit)
+        scale, shift = _linear(result, unit)
+        return RangeFactors(scale, shift + F32(result.storage_min) - F32(zero_point) * scale)
+
 
 @dataclass(frozen=True)
 class BiasedFactors:
@@ -119,11 +138,16 @@ class SumTerm:
 
 def term_steps(term: AffineParameters, other: AffineParameters) -> tuple[np.float32, np.float32]:
     """One step of `term`, in steps of `other`, and the minimum of `term`, with the zero point of `other` subtracted."""
-    mine, theirs = F32(term.scale.item()), F32(other.scale.item())
-    moved = F32(F32(other.zero_point.item()) * theirs) / mine
-    zero, ratio = F32(F32(term.zero_point.item()) + moved), F32(mine / theirs)
+    zero, ratio = term_zero(term, other)
     low, high = (F32(F32(F32(end) - zero) * ratio) for end in (term.storage_min, term.storage_max))
     return F32(F32(high - low) / STEPS), low
+
+
+def term_zero(term: AffineParameters, other: AffineParameters) -> tuple[np.float32, np.float32]:
+    """A stored integer q of `term` is fl(fl(q - zero) * ratio) in steps of `other`, whose zero point is subtracted."""
+    mine, theirs = F32(term.scale.item()), F32(other.scale.item())
+    moved = F32(F32(other.zero_point.item()) * theirs) / mine
+    return F32(F32(term.zero_point.item()) + moved), F32(mine / theirs)
 
 
 def _ends(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
@@ -139,15 +163,22 @@ def _linear(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChann
     return STEPS / (high - low), (-low * STEPS) / (high - low)
 
 
-def rescaling(given: AffineParameters, result: AffineParameters) -> tuple[np.float32, np.float32]:
-    """k and shift: rne(fl(fl(k * (q - z)) + shift)) are the steps of the result above its least stored integer."""
-    low, high = _ends(result, F32(given.scale.item()))
+def real_steps(kind: AffineParameters, factor: np.float32) -> tuple[np.float32, np.float32]:
+    """The real number of one step of a type, and that of its least stored integer, times a factor."""
+    low, high = (F32(F32(end) * factor) for end in _ends(kind, None))
+    return F32(F32(high - low) / STEPS), low
+
+
+def rescaling(unit: np.float32, result: AffineParameters) -> tuple[np.float32, np.float32]:
+    """k and shift: rne(fl(fl(k * v) + shift)) are the steps of the result above its least stored integer, for `v` in
+    multiples of `unit`."""
+    low, high = _ends(result, unit)
     k = F32(STEPS / (high - low))
     return k, F32(-low * k)
 
 
 def rescaled(stored: NDArray[np.integer], given: AffineParameters, result: AffineParameters) -> NDArray[np.int32]:
     """Stored integers of one type in another, whose range has to be that of its dtype."""
-    k, shift = rescaling(given, result)
+    k, shift = rescaling(F32(given.scale.item()), result)
     steps = (stored.astype(np.int32) - given.zero_point).astype(F32) * k + shift
     return np.rint(np.clip(steps, F32(0), STEPS)).astype(np.int32) + np.int32(result.storage_min)

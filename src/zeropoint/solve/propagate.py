@@ -49,6 +49,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantized
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
+from zeropoint.solve.aligned_sums import align_sums
 from zeropoint.solve.bounded_means import widen_bounded_means
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES, ScaleClass, cuts_off
 from zeropoint.solve.constant_operands import bound_constant_operands
@@ -294,6 +295,7 @@ def propagate(
     keep_hidden_results(program, constraints)
     state_fixed_ranges(program, constraints, target)
     widen_bounded_means(program, constraints)
+    align_sums(program, constraints)
     limit_moved_ranges(program, constraints)
     narrow_ranges(program, constraints)
     bound_constant_operands(program, constraints)

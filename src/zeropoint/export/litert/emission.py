@@ -68,7 +68,8 @@ class LitertEmission:
             raise ExportError("found a value that no exported op computes", defining_op(value))
         source = self.tensors[value, made]
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
-        index = self.builder.tensor(self.name(value), shape_of(value), element_dtype(kind).name, quantized)
+        # The tensor of a sort may have only the elements that are read.
+        index = self.temporary(self.name(value), self.builder.tensors[source].shape, kind)
         # Between integer types, QUANTIZE is LiteRT's requantization.
         self.builder.operator("QUANTIZE" if quantized is not None else "DEQUANTIZE", [source], [index])
         self.tensors[value, kind] = index

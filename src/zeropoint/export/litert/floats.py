@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i1, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
@@ -22,7 +22,8 @@ from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.litert.scatters import scatter
 from zeropoint.export.litert.words import bits, shift
-from zeropoint.export.sorts import sorted_axis
+from zeropoint.export.region_types import is_read_as
+from zeropoint.export.sorts import first_taken, sorted_axis
 from zeropoint.export.spread_constants import before_broadcasts
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
@@ -205,8 +206,7 @@ def concatenate(op: hlo.ConcatenateOp, emit: LitertEmission) -> None:
 
 def slice_(op: hlo.SliceOp, emit: LitertEmission) -> None:
     """STRIDED_SLICE."""
-    parts = [emit.integers(array_values(a), "slice") for a in (op.start_indices, op.limit_indices, op.strides)]
-    _plain(emit, op, "STRIDED_SLICE", ("StridedSliceOptions", {}), *parts)
+    indexing.strided_slice(op, _source(emit, op.operand), op.result, element_of(op.result), emit)
 
 
 def reduce(op: hlo.ReduceOp, emit: LitertEmission) -> None:
@@ -247,36 +247,42 @@ def shifted(before: bool, name: str, number: float) -> LitertFloatConverter:
 
 
 def sort(op: hlo.SortOp, emit: LitertEmission) -> None:
-    """TOPK_V2 of all elements along the last dimension: values and positions. An ascending sort negates the values.
+    """TOPK_V2 of the elements that readers take, along the last dimension: values and positions, if they are read.
 
-    A descending sort of a kernel's result sorts its stored integers, and dequantizes them afterwards.
+    An ascending sort negates the values. A descending sort of a kernel's result sorts its stored integers, and
+    dequantizes them afterwards.
     """
     axis, greatest = sorted_axis(op)
     kind, shape = element_of(op.inputs[0]), shape_of(op.inputs[0])
     if greatest:  # an ascending sort needs NEG, which LiteRT has only for floats
         kind = emit.made.get(op.inputs[0], kind)
     order = [*(d for d in range(len(shape)) if d != axis), axis]
-    source, last = emit.operand(op.inputs[0], kind), [shape[d] for d in order]
+    source, taken = emit.operand(op.inputs[0], kind), first_taken(op, axis)
     name = emit.name(op.results_[0])
     if not greatest:
         negated = emit.temporary(f"{name}/negated", shape, kind)
         emit.operator("NEG", [source], [negated])
         source = negated
-    source = emit.transposed(source, order, kind)
-    count = emit.builder.part("k", np.array(shape[axis], np.int32))
+    source, last = emit.transposed(source, order, kind), [*(shape[d] for d in order[:-1]), taken]
+    count = emit.builder.part("k", np.array(taken, np.int32))
     values, indices = emit.temporary(f"{name}/values", last, kind), emit.temporary(f"{name}/indices", last, i32)
     emit.operator("TOPK_V2", [source, count], [values, indices], ("TopKV2Options", {}))
     back = [order.index(d) for d in range(len(shape))]
     for result, made, element in ((op.results_[0], values, kind), (op.results_[1], indices, i32)):
-        moved, wanted = emit.transposed(made, back, element), emit.declare(result, element_of(result))
-        if element is i32:
-            emit.operator("CAST", [moved], [wanted], ("CastOptions", {}))
-        elif kind != element_of(result):
-            emit.operator("DEQUANTIZE", [moved], [wanted])
-        elif greatest:
-            emit.reshape(moved, wanted)
-        else:
-            emit.operator("NEG", [moved], [wanted])
+        if result.first_use is not None:
+            _sorted(result, emit.transposed(made, back, element), element, emit, negated=not greatest)
+
+
+def _sorted(result: SSAValue, moved: int, kind: Attribute, emit: LitertEmission, *, negated: bool) -> None:
+    """Let a result of TOPK_V2, of type `kind`, stand for one of a sort. It may have only the first elements of that."""
+    element = element_of(result)
+    operator = "CAST" if kind is i32 else "NEG" if negated else "DEQUANTIZE"
+    if operator != "NEG" and (kind == element or is_read_as(result, kind)):
+        emit.alias(result, kind, moved)
+        return
+    wanted = emit.temporary(emit.name(result), emit.builder.tensors[moved].shape, element)
+    emit.operator(operator, [moved], [wanted], ("CastOptions", {}) if kind is i32 else None)
+    emit.alias(result, element, wanted)
 
 
 def pad(op: hlo.PadOp, emit: LitertEmission) -> None:

@@ -1,15 +1,81 @@
-"""GATHER and GATHER_ND: slices of a tensor by index, as in embeddings and `take`."""
+"""STRIDED_SLICE, GATHER and GATHER_ND: parts of a tensor by positions, as in embeddings and `take`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, leading_indices, taken_axis
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
-from zeropoint.ir.stablehlo import GatherOp
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import GatherOp, SliceOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+
+
+def strided_slice(op: SliceOp, source: int, value: SSAValue, kind: Attribute, emit: LitertEmission) -> None:
+    """The slice `op` as a value of type `kind`: STRIDED_SLICE, or the source itself if a sort made only that part.
+
+    Slices that cut a dimension into equal parts are one SPLIT, at the first of them.
+    """
+    if (value, kind) in emit.tensors:
+        return
+    if tuple(emit.builder.tensors[source].shape) == shape_of(value):
+        emit.alias(value, kind, source)
+        return
+    place = _place(op)
+    cuts = _cuts(place, value) if place is not None else dict[int, SSAValue]()
+    if place is not None and len(cuts) == place.count:
+        if (cuts[0], kind) not in emit.tensors:
+            results = [emit.declare(cuts[index], kind) for index in range(place.count)]
+            fields = {"numSplits": place.count}
+            emit.operator("SPLIT", [emit.integers([place.axis], "axis"), source], results, ("SplitOptions", fields), 4)
+        emit.alias(value, kind, emit.tensors[cuts[place.index], kind])
+        return
+    parts = [emit.integers(array_values(a), "slice") for a in (op.start_indices, op.limit_indices, op.strides)]
+    emit.operator("STRIDED_SLICE", [source, *parts], [emit.declare(value, kind)], ("StridedSliceOptions", {}), 4)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Which of equal parts of a dimension a slice takes."""
+
+    axis: int
+    count: int
+    index: int
+
+
+def _place(op: SliceOp) -> _Place | None:
+    """The place of a slice along the only dimension that it cuts; None if it does not take one of equal parts."""
+    whole, part, starts = shape_of(op.operand), shape_of(op.result), array_values(op.start_indices)
+    cut = [axis for axis, (old, new) in enumerate(zip(whole, part, strict=True)) if old != new]
+    if len(cut) != 1 or {*array_values(op.strides)} != {1}:
+        return None
+    (axis,) = cut
+    size, start = part[axis], starts[axis]
+    if not size or whole[axis] % size or start % size:
+        return None
+    return _Place(axis, whole[axis] // size, start // size)
+
+
+def _cuts(place: _Place, value: SSAValue) -> dict[int, SSAValue]:
+    """The results of kernels that slice what makes `value` into the same parts, by index."""
+    region, found = value.owner, dict[int, SSAValue]()
+    if not isinstance(region, QuantizeRegionOp):
+        return found
+    for use in region.inputs[0].uses:
+        other = use.operation
+        if not isinstance(other, QuantizeRegionOp) or other.input_specs != region.input_specs:
+            continue
+        op, *rest = other.body.block.ops
+        made = _place(op) if isinstance(op, SliceOp) and len(rest) == 1 else None
+        if made is not None and (made.axis, made.count) == (place.axis, place.count):
+            found.setdefault(made.index, other.outputs[0])
+    return found
 
 
 def gather(

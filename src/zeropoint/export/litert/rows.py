@@ -247,10 +247,8 @@ def concatenate(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 def slice_(kernel: ExportKernel, emit: LitertEmission) -> None:
     """STRIDED_SLICE."""
-    op = kernel.first(SliceOp)
-    arrays = (op.start_indices, op.limit_indices, op.strides)
-    inputs = [_source(kernel, emit), *(emit.integers(array_values(array), "slice") for array in arrays)]
-    emit.operator("STRIDED_SLICE", inputs, [_result(kernel, emit)], ("StridedSliceOptions", {}), 4)
+    op, spec = kernel.first(SliceOp), kernel.output_spec
+    indexing.strided_slice(op, _source(kernel, emit), kernel.region.outputs[0], spec, emit)
 
 
 def gather(kernel: ExportKernel, emit: LitertEmission) -> None:

@@ -1,0 +1,72 @@
+"""Floats of OpenVINO's integer kernels, and how they are quantized (`numerics.openvino`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from xdsl.dialects.builtin import f32, f64
+from xdsl.ir import SSAValue
+
+from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.tensors import Array
+from zeropoint.materialize.float_arithmetic import FloatArithmetic
+from zeropoint.materialize.kernel import UnroundedFloats
+from zeropoint.numerics.openvino import PerChannel, RangeFactors, rescaling
+from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.storage import dtype_range
+
+REASON = "OpenVINO's kernel computes in floats"
+
+
+def along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axis: int | None) -> SSAValue:
+    """Numbers along an axis, or one number, broadcast to the shape of `like`."""
+    number = run.kernel.constant(np.asarray(numbers).reshape(() if axis is None else -1))
+    return run.made(hlo.BroadcastInDimOp(number, like.type, [] if axis is None else [axis]))
+
+
+def fused(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend: PerChannel) -> SSAValue:
+    """fma(value, factor, addend), with factors and addends along the axis of the value's unit, if it has one."""
+    if of.axis is None:
+        return run.fused(of.value, np.float32(factor), np.float32(addend))
+    wide = run.to(of.value, f64)
+    numbers = [np.broadcast_to(np.asarray(each, np.float64), np.shape(factor)) for each in (factor, addend)]
+    product = run.made(hlo.MultiplyOp(wide, along(run, wide, numbers[0], of.axis)))
+    return run.to(run.made(hlo.AddOp(product, along(run, wide, numbers[1], of.axis))), f32)
+
+
+def of_dtype(kind: UniformQuantizedType) -> AffineParameters:
+    """The parameters with the range of the dtype that holds the storage, because OpenVINO has no narrower ranges."""
+    first, last = dtype_range(kind.storage.dtype)
+    return replace(kind.affine, storage_min=first, storage_max=last)
+
+
+def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
+    """Floats quantized to the result's type. They are clamped before they are rounded."""
+    if not by.is_scale:
+        value = fused(run, of, by.scale, by.shift)
+    else:
+        value = run.made(hlo.MultiplyOp(of.value, along(run, of.value, by.scale, of.axis)))
+    return stored(run, value)
+
+
+def stored(run: FloatArithmetic, value: SSAValue) -> SSAValue:
+    """Steps of the result's type, clamped and then rounded."""
+    wanted = run.kernel.output_type
+    value = run.clamped(value, wanted.storage.minimum, wanted.storage.maximum)
+    return run.rounded(value, wanted.zero_point)
+
+
+def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
+    """Floats as real numbers."""
+    return of.value if of.unit is None else run.made(hlo.MultiplyOp(of.value, along(run, of.value, of.unit, of.axis)))
+
+
+def stored_again(run: FloatArithmetic, value: SSAValue, unit: np.float32) -> SSAValue:
+    """Multiples of `unit`, in f32, quantized to the result's type with two roundings before the last."""
+    wanted = run.kernel.output_type
+    k, shift = rescaling(unit, of_dtype(wanted))
+    steps = run.plus(run.times(value, k), shift)
+    first, last = dtype_range(wanted.storage.dtype)
+    return run.rounded(run.clamped(steps, 0, last - first), wanted.zero_point - first)

@@ -1,0 +1,116 @@
+"""Means, pools, sums and products in OpenVINO, with values in the middle of two results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import zeropoint as zp
+from zeropoint.export import export_program
+from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.interp import Interpreter
+from zeropoint.ir.tensors import Array
+
+STEP = 0.0173
+POINTS = [(0, 1, 0), (128, 1, 128), (128, 1 / 3, 128), (77, 5 / 6, 55), (77, 0.5, 0), (255, 1, 255), (0, 2 / 3, 0)]
+"""Zero point of the operand, scale of the result in steps of the operand, zero point of the result."""
+
+
+def _model(nodes: list[onnx.NodeProto], given: dict[str, tuple[int, ...]], *results: str) -> onnx.ModelProto:
+    nodes = [*nodes, helper.make_node("Mul", ["m", "c"], ["y"], name="product")]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in given.items()]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("m", "y", *results)]
+    held = [numpy_helper.from_array(np.array(1.3, np.float32), "c")]
+    graph = helper.make_graph(nodes, "g", ports, outputs, held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _is_predicted(
+    model: onnx.ModelProto, points: Mapping[str, tuple[float, int]], ratio: float, after: int, path: Path
+) -> None:
+    """Whether all values of `m` are predicted. `points` has the scale and zero point of every input."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    random = np.random.default_rng(1)
+    samples: list[dict[str, Array]] = [{} for _ in range(3)]
+    for port in model.graph.input:
+        scale, zero_point = points[port.name]
+        for sample in samples:
+            stored = random.integers(0, 256, [size.dim_value for size in port.type.tensor_type.shape.dim])
+            stored.flat[:2] = 0, 255
+            sample[port.name] = ((stored - zero_point) * scale).astype(np.float32)
+    ends = [float((end - after) * STEP * ratio) for end in (0, 255)]
+    recipe = [{"name": "m", "range": ends}]
+    made = zp.quantize(model, samples, target="openvino", effort="none", recipe=recipe).quantization
+    assert made is not None
+    export_program(made.propagated, path / "m.onnx")
+    file, predict = OpenVinoFile(path / "m.onnx"), Interpreter(made.quantized)
+    for sample in samples:
+        np.testing.assert_array_equal(file(sample)["m"], predict(sample)["m"])
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((4, 60, 8), (2,)), ((2, 6, 90), (1,)), ((4, 40, 3, 5), (2, 3))])
+@pytest.mark.parametrize(("before", "ratio", "after"), POINTS)
+def test_means_are_predicted(
+    shape: tuple[int, ...], axes: tuple[int, ...], before: int, ratio: float, after: int, tmp_path: Path
+) -> None:
+    node = helper.make_node("ReduceMean", ["x"], ["m"], name="m", axes=list(axes), keepdims=0)
+    _is_predicted(_model([node], {"x": shape}), {"x": (STEP, before)}, ratio, after, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"kernel_shape": [3, 2]}, {"kernel_shape": [3, 3], "pads": [1] * 4},
+     {"kernel_shape": [2, 3], "pads": [1, 1, 0, 1], "count_include_pad": 1}],
+)  # fmt: skip
+@pytest.mark.parametrize(("before", "ratio", "after"), POINTS)
+def test_pools_are_predicted(attributes: dict[str, Any], before: int, ratio: float, after: int, tmp_path: Path) -> None:
+    node = helper.make_node("AveragePool", ["x"], ["m"], name="m", **attributes)
+    _is_predicted(_model([node], {"x": (2, 8, 9, 9)}), {"x": (STEP, before)}, ratio, after, tmp_path)
+
+
+@pytest.mark.parametrize("readers", ["the sum", "others of the first", "others of both", "a transpose of the second"])
+@pytest.mark.parametrize("second", [(0.5, 0), (0.75, 77), (2, 128)])
+@pytest.mark.parametrize(("before", "ratio", "after"), [(0, 2, 0), (77, 5 / 6, 55), (128, 1 / 3, 128), (128, 1, 128)])
+def test_sums_are_predicted(
+    readers: str, second: tuple[float, int], before: int, ratio: float, after: int, tmp_path: Path
+) -> None:
+    others = {"others of the first": "x", "others of both": "xz"}.get(readers, "")
+    nodes = [helper.make_node("Sigmoid", [name], [f"{name}s"], name=f"{name}s") for name in others]
+    last = "z"
+    if readers == "a transpose of the second":
+        nodes.append(helper.make_node("Transpose", ["z"], ["t"], name="t", perm=[0, 1, 3, 2]))
+        last = "t"
+    nodes.append(helper.make_node("Add", ["x", last], ["m"], name="m"))
+    shapes = {name: (2, 8, 8, 8) for name in "xz"}
+    points = {"x": (STEP, before), "z": (STEP * second[0], second[1])}
+    _is_predicted(_model(nodes, shapes, *(f"{name}s" for name in others)), points, ratio, after, tmp_path)
+
+
+@pytest.mark.parametrize("second", [(0.5, 0), (0.7, 20), (2, 128)])
+@pytest.mark.parametrize(("before", "ratio", "after"), [(0, 1, 0), (77, 5 / 6, 55), (128, 1 / 3, 128), (128, 1, 128)])
+def test_products_are_predicted(
+    second: tuple[float, int], before: int, ratio: float, after: int, tmp_path: Path
+) -> None:
+    node = helper.make_node("Mul", ["x", "z"], ["m"], name="m")
+    shapes = {name: (2, 8, 8, 8) for name in "xz"}
+    _is_predicted(
+        _model([node], shapes), {"x": (STEP, before), "z": (second[0], second[1])}, ratio * 100, after, tmp_path
+    )
+
+
+@pytest.mark.parametrize("number", [0.5, 1.3])
+@pytest.mark.parametrize(("before", "ratio", "after"), POINTS)
+def test_products_with_a_number_are_predicted(
+    number: float, before: int, ratio: float, after: int, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["n"], value_float=number),
+        helper.make_node("Mul", ["x", "n"], ["m"], name="m"),
+    ]
+    _is_predicted(_model(nodes, {"x": (2, 8, 8, 8)}), {"x": (STEP, before)}, ratio, after, tmp_path)
