@@ -35,16 +35,16 @@ DIFFERENCES = 4
 
 
 @dataclass(frozen=True)
-class Way:
+class EdgeWay:
     """A way between a kernel and an edge of the program: the value there, and the kernels and ports between the two."""
 
     edge: SSAValue
     regions: tuple[QuantizeRegionOp, ...] = ()
     ports: tuple[PortNumber, ...] = ()
 
-    def after(self, region: QuantizeRegionOp, index: int) -> Way:
+    def after(self, region: QuantizeRegionOp, index: int) -> EdgeWay:
         """This way from an input, which then passes operand `index` of a region."""
-        return Way(self.edge, (*self.regions, region), (*self.ports, (region, index), (region, OUTPUT)))
+        return EdgeWay(self.edge, (*self.regions, region), (*self.ports, (region, index), (region, OUTPUT)))
 
 
 def is_step(program: Program) -> bool:
@@ -52,34 +52,34 @@ def is_step(program: Program) -> bool:
     return sum(isinstance(element_of(value), AnyFloat) for value in program.entry.args) > 1
 
 
-def ways_in(region: QuantizeRegionOp, left: int = DIFFERENCES) -> Iterator[Way]:
+def ways_in(region: QuantizeRegionOp, left: int = DIFFERENCES) -> Iterator[EdgeWay]:
     """The ways from inputs to the operands of a region, by movements and differences."""
     for index, value in enumerate(region.inputs):
         while isinstance(value.owner, StatisticsOp):
             value = value.owner.arg
         if isinstance(value.owner, Block):
-            yield Way(value).after(region, index)
+            yield EdgeWay(value).after(region, index)
         elif left and isinstance(value.owner, QuantizeRegionOp):
             maker = value.owner
             if maker.logical_kernel.data in (*MOVEMENTS, "subtract"):
                 yield from (way.after(region, index) for way in ways_in(maker, left - 1))
 
 
-def ways_out(region: QuantizeRegionOp) -> Iterator[Way]:
+def ways_out(region: QuantizeRegionOp) -> Iterator[EdgeWay]:
     """The ways from the result of a region to outputs, by movements."""
-    open_ = [(use, Way(region.outputs[0])) for use in region.outputs[0].uses]
+    open_ = [(use, EdgeWay(region.outputs[0])) for use in region.outputs[0].uses]
     while open_:
         use, way = open_.pop()
         op = use.operation
         if isinstance(op, ReturnOp):
-            yield Way(op.operands[use.index], way.regions, way.ports)
+            yield EdgeWay(op.operands[use.index], way.regions, way.ports)
         elif isinstance(op, StatisticsOp):
             open_ += [(further, way) for further in op.results[0].uses]
         elif isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in MOVEMENTS:
             open_ += [(further, way.after(op, use.index)) for further in op.outputs[0].uses]
 
 
-def carried(state: QuantizeRegionOp, product: QuantizeRegionOp) -> tuple[list[Way], list[Way]]:
+def carried(state: QuantizeRegionOp, product: QuantizeRegionOp) -> tuple[list[EdgeWay], list[EdgeWay]]:
     """The ways in by which the product of a sum reads the state of the step before, and the ways out of the sum.
 
     Both are empty if the sum is no such state.

@@ -29,7 +29,7 @@ from zeropoint.ir.constants import is_constant
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.regions import regions_of
-from zeropoint.solve.carried_states import DIFFERENCES, Way, carried, is_step, ways_out
+from zeropoint.solve.carried_states import DIFFERENCES, EdgeWay, carried, is_step, ways_out
 from zeropoint.solve.termination import PortNumber
 from zeropoint.targets import OUTPUT, KernelRow, Target
 from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS
@@ -92,9 +92,9 @@ def recurrences(program: Program, target: Target) -> Recurrences:
     return Recurrences(target, frozenset({*cone, *moves, *returned}), dict.fromkeys(ports, rows[0].output.storage))
 
 
-def _given_states(program: Program) -> dict[QuantizeRegionOp, list[Way]]:
+def _given_states(program: Program) -> dict[QuantizeRegionOp, list[EdgeWay]]:
     """The sums that are states of a program of one step, with their ways in and out."""
-    found: dict[QuantizeRegionOp, list[Way]] = {}
+    found: dict[QuantizeRegionOp, list[EdgeWay]] = {}
     for region in regions_of(program) if is_step(program) else ():
         if region.logical_kernel.data in ("add", "subtract"):
             products = [made for value in region.inputs if (made := _product(value)) is not None]
