@@ -207,11 +207,13 @@ class KernelChoice:
         )
 
     def _rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
-        """The rows of the table for a kernel. Those for recurrences come first in a recurrence, and last elsewhere."""
+        """The rows of the table for a kernel. In a recurrence, those for recurrences come first. Elsewhere they come
+        last, those with narrow results first."""
         if region in self.recurrent.regions:
             return self.recurrent.rows(region)
         name = region.logical_kernel.data
-        return (*self.target.by_kernel.get(name, ()), *self.target.recurrent_rows.get(name, ()))
+        more = sorted(self.target.recurrent_rows.get(name, ()), key=lambda row: row.output.storage.type.width)
+        return (*self.target.by_kernel.get(name, ()), *more)
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: KernelSignature) -> str:
         """The reason why no row fits: the pinned port that no row accepts, if any, else the whole signature."""
