@@ -51,6 +51,7 @@ from zeropoint.solve.quotients import (
     numerator_rows,
     product_rows,
 )
+from zeropoint.solve.recurrences import Recurrences
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.rounding_noise import (
     ONE_BYTE,
@@ -73,11 +74,12 @@ TRUTH = ("compare", *POSITIONS)
 
 
 def unrounded_kernels(
-    program: Program, target: Target, constraints: Constraints, products: str = PRODUCTS[0]
+    program: Program, recurrent: Recurrences, constraints: Constraints, products: str = PRODUCTS[0]
 ) -> Unrounded:
     """Find the regions that stay float and the ports that need more than 8 bits, from the functions with observed
     operands. `products` is one of `PRODUCTS`."""
-    noise = RoundingNoise.of(program, target, constraints)
+    target = recurrent.target
+    noise = RoundingNoise.of(program, recurrent, constraints)
     found = Unrounded(target, constraints, noise, products)
     if target.least_sqnr:
         _Functions(target, constraints, noise, found).judge([*program.entry.ops])

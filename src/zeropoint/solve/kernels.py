@@ -38,7 +38,7 @@ from zeropoint.solve.function_widths import unrounded_kernels
 from zeropoint.solve.kernel import ChosenKernel, is_float, result_ports
 from zeropoint.solve.order import canonical_ranks
 from zeropoint.solve.reader_storages import Asked, reader_storages
-from zeropoint.solve.recurrences import recurrent_regions
+from zeropoint.solve.recurrences import Recurrences, recurrences
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.unrounded import PRODUCTS, Unrounded
@@ -96,16 +96,16 @@ class KernelChoice:
     storage_of: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
     widths: Unrounded = field(init=False)
     asked: dict[PortNumber, Asked] = field(init=False)
-    recurrent: set[QuantizeRegionOp] = field(init=False)
+    recurrent: Recurrences = field(init=False)
     weights: Weights = field(init=False)
 
     def choose(self, program: Program) -> list[ChosenKernel]:
         """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the other regions."""
         kernels: list[ChosenKernel] = []
         self.weights = program.weights
-        self.widths = unrounded_kernels(program, self.target, self.constraints, self.products)
+        self.recurrent = recurrences(program, self.target)
+        self.widths = unrounded_kernels(program, self.recurrent, self.constraints, self.products)
         self.asked = reader_storages(program, self.target)
-        self.recurrent = recurrent_regions(program, self.target)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:
             if not isinstance(op, QuantizeRegionOp):
@@ -208,10 +208,13 @@ class KernelChoice:
         )
 
     def _rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
-        """The rows of the table for a kernel. Those for recurrences come first in a recurrence, and last elsewhere."""
+        """The rows of the table for a kernel. In a recurrence, those for recurrences come first. Elsewhere they come
+        last, those with narrow results first."""
+        if region in self.recurrent.regions:
+            return self.recurrent.rows(region)
         name = region.logical_kernel.data
-        rows, more = self.target.by_kernel.get(name, ()), self.target.recurrent_rows.get(name, ())
-        return (*more, *rows) if region in self.recurrent else (*rows, *more)
+        more = sorted(self.target.recurrent_rows.get(name, ()), key=lambda row: row.output.storage.type.width)
+        return (*self.target.by_kernel.get(name, ()), *more)
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: KernelSignature) -> str:
         """The reason why no row fits: the pinned port that no row accepts, if any, else the whole signature."""
@@ -332,12 +335,14 @@ class KernelChoice:
 
     def _demand(self, value: SSAValue, spec: object, neighbours: bool, port: PortNumber) -> Demand:
         known = self.constraints.get(value)
-        # In order of precedence: a spec in the program, a pinned type, the storage that readers ask for, the
-        # neighbours' storage.
+        # In order of precedence: a spec in the program, a pinned type, the storage of a state on its way in or out, the
+        # storage that readers ask for, the neighbours' storage.
         if isinstance(spec, UniformQuantizedType):
             return spec.storage
         if known is not None and known.pinned is not None:
             return known.pinned.storage
+        if (carried := self.recurrent.stored.get(port)) is not None:
+            return carried
         bits = [width for width in (self.widths.wide.get(port), known and known.least_bits) if width]
         if isinstance(spec, AnyQuantizedType):
             bits.append(spec.storage.type.width)

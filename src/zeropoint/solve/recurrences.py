@@ -12,19 +12,26 @@ the contractions behind it (`_cone`) take the rows of the table that are for rec
 the target has such rows. Contractions still read 8 bits.
 
 Steps in time are kernels of their own in an unrolled program. A chain of `STEPS` such sums is a recurrence.
+
+A program of one step gets the state as an input and returns it (`carried_states.py`): one such sum is a recurrence.
+What moves the state in and out has its width, too, and so has the product with the output gate of an LSTM, if it is
+returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.regions import regions_of
-from zeropoint.targets import Target
+from zeropoint.solve.carried_states import DIFFERENCES, EdgeWay, carried, is_step, ways_out
+from zeropoint.solve.termination import PortNumber
+from zeropoint.targets import OUTPUT, KernelRow, Target
 from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTIONS
 
 STEPS = 4
@@ -32,20 +39,69 @@ STEPS = 4
 MOVES = ("broadcast", "concatenate", "reshape", "select", "slice", "transpose")
 COMPUTED = ("add", "subtract", "multiply", *FUNCTIONS, *MOVES)
 """Kernels between contractions and the state."""
-DIFFERENCES = 4
-"""The number of kernels from a product to the state of the step before: `z * (h - n)`, and what is moved in between."""
 
 
-def recurrent_regions(program: Program, target: Target) -> set[QuantizeRegionOp]:
-    """The regions of a program that take a target's rows for recurrences; empty if the target has none."""
-    if not target.recurrent_rows:
-        return set()
-    states = _states(program)
+@dataclass(frozen=True)
+class Recurrences:
+    """The regions that take a target's rows for recurrences, and the storage of the ports on the way of a state from an
+    input and to an output."""
+
+    target: Target
+    regions: frozenset[QuantizeRegionOp] = frozenset()
+    stored: Mapping[PortNumber, Storage] = field(default_factory=dict[PortNumber, Storage])
+
+    def rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
+        """The rows of the target for a kernel: in a recurrence those for recurrences first, elsewhere none of them."""
+        name = region.logical_kernel.data
+        rows = self.target.by_kernel.get(name, ())
+        return (*self.target.recurrent_rows.get(name, ()), *rows) if region in self.regions else rows
+
+    def read_as(self, region: QuantizeRegionOp, index: int) -> Storage | None:
+        """The storage of an operand of a recurrence whose rows take several; None if the row decides."""
+        if region not in self.regions or (stored := self.stored.get((region, index))) is not None:
+            return self.stored.get((region, index))
+        rule = self.rows(region)[0].input_rule(index)
+        maker = _maker(region.inputs[index])
+        while rule.wildcard and maker in self.regions:
+            output = self.rows(maker)[0].output
+            if not output.wildcard:
+                return output.storage
+            if (stored := self.stored.get((maker, OUTPUT))) is not None or not maker.inputs:
+                return stored
+            maker = _maker(maker.inputs[0])
+        return None
+
+
+def recurrences(program: Program, target: Target) -> Recurrences:
+    """The recurrences of a program; none if the target has no rows for them."""
+    rows = target.recurrent_rows.get("add", ())
+    if not rows:
+        return Recurrences(target)
+    given = _given_states(program)
+    states = [*_states(program), *given]
     functions = {reader for state in states for reader in _readers(state) if reader.logical_kernel.data in FUNCTIONS}
     # The output gate of an LSTM and the reset gate of a GRU multiply what a contraction reads.
     products = [reader for read in (*states, *functions) for reader in _readers(read) if _is_product(reader)]
     gates = [made for product in products for value in product.inputs if (made := _maker(value)) is not None]
-    return _cone([*states, *functions, *(gate for gate in gates if gate.logical_kernel.data in FUNCTIONS)])
+    cone = _cone([*states, *functions, *(gate for gate in gates if gate.logical_kernel.data in FUNCTIONS)])
+    ways = [way for found in given.values() for way in found]
+    returned = [product for product in products if given and any(True for _ in ways_out(product))]
+    ways += [way for product in returned for way in ways_out(product)]
+    moves = {region for way in ways for region in way.regions if region.logical_kernel.data in MOVES}
+    ports = [*(port for way in ways for port in way.ports), *((product, OUTPUT) for product in returned)]
+    return Recurrences(target, frozenset({*cone, *moves, *returned}), dict.fromkeys(ports, rows[0].output.storage))
+
+
+def _given_states(program: Program) -> dict[QuantizeRegionOp, list[EdgeWay]]:
+    """The sums that are states of a program of one step, with their ways in and out."""
+    found: dict[QuantizeRegionOp, list[EdgeWay]] = {}
+    for region in regions_of(program) if is_step(program) else ():
+        if region.logical_kernel.data in ("add", "subtract"):
+            products = [made for value in region.inputs if (made := _product(value)) is not None]
+            ways = [way for product in products for both in carried(region, product) for way in both]
+            if ways:
+                found[region] = ways
+    return found
 
 
 def _readers(region: QuantizeRegionOp) -> list[QuantizeRegionOp]:

@@ -41,10 +41,11 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import PointDistribution
+from zeropoint.solve.recurrences import Recurrences
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.termination import result_port
 from zeropoint.solve.value_constraint import STRENGTH
-from zeropoint.targets import KernelRow, SameScale, Target
+from zeropoint.targets import KernelRow, SameScale
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
 CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution", "fully_connected")
@@ -77,7 +78,7 @@ class RoundingNoise:
     `carried` has a variance for each number of contractions that the noise may have passed, 0 to `CONTRACTIONS_KEPT`.
     """
 
-    target: Target
+    recurrent: Recurrences
     constraints: Constraints
     weights: Weights
     carried: dict[SSAValue, tuple[float, ...]] = field(default_factory=dict[SSAValue, tuple[float, ...]])
@@ -87,9 +88,9 @@ class RoundingNoise:
     _of_weights: dict[Operation, float] = field(default_factory=dict[Operation, float])
 
     @staticmethod
-    def of(program: Program, target: Target, constraints: Constraints) -> RoundingNoise:
+    def of(program: Program, recurrent: Recurrences, constraints: Constraints) -> RoundingNoise:
         """The noise of every value if all kernels of the target round."""
-        found, block = RoundingNoise(target, constraints, program.weights), program.entry
+        found, block = RoundingNoise(recurrent, constraints, program.weights), program.entry
         ops = [*block.ops]
         # Each value once: where values branch and join again, the number of paths is exponential.
         for value in (*(result for op in reversed(ops) for result in op.results), *block.args):
@@ -182,7 +183,7 @@ class RoundingNoise:
 
     def rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
         """The target's rows for a kernel."""
-        return self.target.by_kernel.get(region.logical_kernel.data, ())
+        return self.recurrent.rows(region)
 
     def moves(self, maker: Operation) -> bool:
         """Whether an op passes elements of its operands on unchanged."""
@@ -195,6 +196,8 @@ class RoundingNoise:
     def storage(self, maker: Operation, index: int) -> Storage:
         """The storage of a kernel's operand; i8 for operands of float ops."""
         rows = self.rows(maker) if isinstance(maker, QuantizeRegionOp) else ()
+        if isinstance(maker, QuantizeRegionOp) and (read := self.recurrent.read_as(maker, index)) is not None:
+            return read
         return rows[0].input_rule(index).storage if rows else ONE_BYTE
 
     def is_given(self, value: SSAValue) -> bool:

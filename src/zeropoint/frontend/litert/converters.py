@@ -112,6 +112,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "SELECT_V2": elementwise.select,
     # types
     "CAST": elementwise.cast,
+    "DENSIFY": elementwise.identity,
     "DEQUANTIZE": elementwise.identity,
     "QUANTIZE": elementwise.identity,
 }

@@ -41,7 +41,7 @@ def applied(op: Callable[[SSAValue], Operation]) -> CallConverter:
 
 
 def identity(call: Call) -> SSAValue:
-    """QUANTIZE and DEQUANTIZE. The types of operand and result determine the casts, so that no op is needed."""
+    """QUANTIZE and DEQUANTIZE, whose casts follow from the types at both ends, and DENSIFY, whose operand is dense."""
     if not call.is_real:
         raise NodeError(f"found a result of type {call.result().type_name}, expected real numbers")
     return call.operand(0)

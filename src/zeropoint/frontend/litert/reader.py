@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.errors import json_object
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.litert.sparse import Sparsity, dense
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.limits import afford
@@ -239,13 +240,11 @@ def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], co
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
     if len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
         raise ModelError(f"tensor '{name}': found shape {_sizes(shape)}, expected up to {MOST_DIMENSIONS} sizes")
-    if found.Sparsity() is not None:
-        raise ModelError(f"tensor '{name}': found sparse storage, expected dense")
     dtype = DTYPES[type_name]
     afford(shape, max(dtype.itemsize, 1), f"tensor '{name}'")
     dynamic = bool((_array(found.ShapeSignatureAsNumpy(), np.int64) < 0).any())
     scales, zero_points, axis = _parameters(found.Quantization(), name, shape)
-    data = _data(root, found.Buffer(), name, shape, type_name, content)
+    data = _data(root, found, name, shape, type_name, content)
     return LiteRtTensor(name, type_name, shape, data, scales, zero_points, axis, dynamic)
 
 
@@ -277,19 +276,33 @@ def _parameters(found: Any, name: str, shape: tuple[int, ...]) -> tuple[Array, A
     return scales, points, axis
 
 
-def _data(root: Any, buffer: int, name: str, shape: tuple[int, ...], type_name: str, content: bytes) -> Array | None:
+def _data(root: Any, tensor: Any, name: str, shape: tuple[int, ...], type_name: str, content: bytes) -> Array | None:
     """The elements of a constant; None for a computed tensor, whose buffer is empty."""
+    sparsity = None if tensor.Sparsity() is None else Sparsity.of(tensor.Sparsity(), name)
+    stored = _stored(root, tensor.Buffer(), name, content)
+    if not stored.size and (not tensor.Buffer() or (sparsity is None and prod(shape))):
+        return None
+    if sparsity is None:
+        return _elements(stored, name, type_name, shape)
+    positions = sparsity.positions(shape, name)
+    return dense(_elements(stored, name, type_name, positions.shape), positions, shape)
+
+
+def _stored(root: Any, buffer: int, name: str, content: bytes) -> Array:
+    """The bytes of a buffer, in the tables of the file or behind them."""
     if not 0 <= buffer < root.BuffersLength():
         raise ModelError(f"tensor '{name}': found buffer {buffer}, expected 0 to {root.BuffersLength() - 1}")
     found = root.Buffers(buffer)
-    stored = _array(found.DataAsNumpy(), np.uint8)
-    if found.Offset() > 1:
-        start, size = found.Offset(), found.Size()
-        if start + size > len(content):
-            raise ModelError(f"tensor '{name}': found bytes {start} to {start + size} of {len(content)}; truncated")
-        stored = np.frombuffer(content, np.uint8, size, start)
-    if not stored.size and (not buffer or prod(shape)):
-        return None
+    if found.Offset() <= 1:
+        return _array(found.DataAsNumpy(), np.uint8)
+    start, size = found.Offset(), found.Size()
+    if start + size > len(content):
+        raise ModelError(f"tensor '{name}': found bytes {start} to {start + size} of {len(content)}; truncated")
+    return np.frombuffer(content, np.uint8, size, start)
+
+
+def _elements(stored: Array, name: str, type_name: str, shape: tuple[int, ...]) -> Array:
+    """Stored bytes as elements of a type."""
     dtype, elements = DTYPES[type_name], prod(shape)
     per_byte = PACKED.get(type_name, 0)
     expected = -(-elements // per_byte) if per_byte else elements * dtype.itemsize
