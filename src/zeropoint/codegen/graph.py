@@ -162,6 +162,11 @@ class Step:
     inner: tuple[Step, ...] = ()
     """The steps that the kernel of a loop or branch runs."""
 
+    @property
+    def count(self) -> int:
+        """The number of steps: this one and those inside of it."""
+        return sum(1 for _ in every_step([self]))
+
 
 def every_step(steps: Iterable[Step]) -> Iterator[Step]:
     """The steps, each followed by the steps inside of it."""

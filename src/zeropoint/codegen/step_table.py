@@ -8,8 +8,9 @@ from itertools import accumulate, chain
 
 import numpy as np
 
-from zeropoint.codegen.driver import block_bytes, needs_barrier
+from zeropoint.codegen.driver import needs_barrier
 from zeropoint.codegen.graph import Graph, Parameters, Space, Step, View, every_step
+from zeropoint.codegen.llvm.checked import Layout
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.ir.tensors import Array
 
@@ -61,6 +62,11 @@ BLOCKS, INPUTS, OUTPUTS = range(3)
 """Tables of addresses: arena and weights; the caller's arrays."""
 
 
+def block_bytes(graph: Graph) -> int:
+    """The size in bytes of the block with the memory ranges that a step of a checked program may access."""
+    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in every_step(graph.steps)), default=0)
+
+
 @dataclass(frozen=True)
 class StepTable:
     """The steps of a program as i64, for the function that runs them: header, first steps of the supersteps, steps,
@@ -87,7 +93,7 @@ class StepTable:
             (TableArgument.SIZE * number for number in numbers), initial=first + TableStep.SIZE * count
         )
         # Steps inside of loops and branches have blocks of bounds, too.
-        places = accumulate((sum(1 for _ in every_step([step])) for step in graph.steps), initial=0)
+        places = accumulate((step.count for step in graph.steps), initial=0)
         size = block_bytes(graph)
         steps = [
             [code.address(name), step.kernel.tasks(graph.isa), number, 8 * at, place * size]

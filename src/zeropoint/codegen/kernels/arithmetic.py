@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -97,6 +97,48 @@ class Arithmetic(Protocol):
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Store a tile, given the accumulators of its pixels."""
         ...
+
+
+InnerT_co = TypeVar("InnerT_co", bound=Arithmetic, covariant=True)
+
+
+@dataclass(frozen=True)
+class Extended(Generic[InnerT_co]):
+    """Arithmetic on the products of `inner`. Subclasses define what differs from it."""
+
+    inner: InnerT_co
+
+    @property
+    def halves(self) -> int:
+        """The number of weight vectors for each step and vector of accumulators."""
+        return self.inner.halves
+
+    @property
+    def packed(self) -> int:
+        """The number of steps whose weights are in one vector."""
+        return self.inner.packed
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        return self.inner.channel_bytes
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of steps matters."""
+        return self.inner.in_order
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """The initial accumulators of a pixel."""
+        return self.inner.starts(f, isa, parameters, count)
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """acc plus the products of a step."""
+        return self.inner.step(f, isa, acc, word, weight)
+
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
+        """Store a tile, given the accumulators of its pixels."""
+        self.inner.finish(f, isa, pixels, parameters, to)
 
 
 @dataclass(frozen=True)

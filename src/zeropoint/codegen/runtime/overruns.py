@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zeropoint.codegen.driver import block_bytes
 from zeropoint.codegen.graph import Graph, Parameters, Step, View, every_step
 from zeropoint.codegen.llvm.checked import LOAD, MISALIGNED, STACK, STORE, TABLE, Layout
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.addresses import Addresses
+from zeropoint.codegen.step_table import block_bytes
 from zeropoint.ir.tensors import Array
 
 

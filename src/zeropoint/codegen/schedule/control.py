@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from xdsl.ir import Block
 
-from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, TripCounter, View, every_step
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, TripCounter, View
 from zeropoint.codegen.kernels.control import Branches, KernelCall, Loop
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.views import copy, fill, is_copy
@@ -208,7 +208,7 @@ class _Step:
             for step in region:
                 arguments = tuple(self._address(argument, pointers) for argument in step.arguments)
                 calls.append(KernelCall(step.kernel, arguments, number))
-                number += _count(step)
+                number += step.count
             regions.append(tuple(calls))
         return tuple(regions)
 
@@ -227,11 +227,6 @@ class _Step:
         operations, inner = sum(step.operations for step in self._steps), tuple(self._steps)
         made = Step(name, kernel, tuple(arguments), tuple(read), tuple(written), operations, inner=inner)
         self._graph.steps.append(made)
-
-
-def _count(step: Step) -> int:
-    """The number of steps: the step itself and its inner steps."""
-    return sum(1 for _ in every_step([step]))
 
 
 def _whole(buffer: Buffer) -> View:
