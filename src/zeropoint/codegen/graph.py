@@ -118,9 +118,10 @@ class View:
         """The view, moved by `offset` bytes."""
         return replace(self, offset=self.offset + offset) if offset else self
 
-    def dense(self) -> bool:
-        """Whether elements are contiguous in the program's order."""
-        return self.strides == row_major(self.shape, self.dtype.itemsize)
+    @property
+    def is_dense(self) -> bool:
+        """Whether elements follow each other in memory, in the program's order."""
+        return are_alike(self.shape, self.strides, row_major(self.shape, self.itemsize))
 
 
 def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
@@ -131,6 +132,11 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
         strides.append(step)
         step *= size
     return tuple(reversed(strides))
+
+
+def are_alike(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether strides are equal in all dimensions of more than one element."""
+    return all(a == b or n == 1 for n, a, b in zip(shape, strides, others, strict=True))
 
 
 @dataclass(frozen=True)
@@ -286,6 +292,13 @@ def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[
         if alike and alone and view.buffer is not output.buffer and may:
             return view.buffer
     return None
+
+
+def dense_view(shape: tuple[int, ...], dtype: np.dtype[np.generic], space: Space, index: int = 0) -> View:
+    """A view of a new buffer, whose elements follow each other in the program's order."""
+    return View(
+        Buffer(space, math.prod(shape) * dtype.itemsize, index), 0, shape, row_major(shape, dtype.itemsize), dtype
+    )
 
 
 def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[np.generic], halo: Halo | None) -> View:

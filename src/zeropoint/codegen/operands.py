@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.allocation import BYTE, Allocation, holds
-from zeropoint.codegen.graph import Buffer, Halo, Space, View, matrix_view, row_major
+from zeropoint.codegen.graph import Halo, Space, View, dense_view, matrix_view
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import has_even_rows, transposed
@@ -65,11 +65,9 @@ class Operands:
     def without_gaps(self, op: Operation, value: SSAValue) -> View:
         """A value whose elements follow each other in memory, in order. A value with another layout is copied."""
         view = self._views[value]
-        wanted = row_major(view.shape, view.itemsize)
-        if all(a == b or n == 1 for a, b, n in zip(view.strides, wanted, view.shape, strict=True)):
+        if view.is_dense:
             return view
-        made = View(Buffer(Space.ARENA, wanted[0] * view.shape[0]), 0, view.shape, wanted, view.dtype)
-        return self._allocation.copy(op, view, made)
+        return self._allocation.copy(op, view, dense_view(view.shape, view.dtype, Space.ARENA))
 
     def turned(self, op: Operation, view: View, inner: int, multiple: int) -> View:
         """A copy whose elements are adjacent in dimension `inner`."""

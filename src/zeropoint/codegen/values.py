@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, i64
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Halo, Space, View, image_view, matrix_view, row_major
+from zeropoint.codegen.graph import Halo, Space, View, dense_view, image_view, matrix_view
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.dequantized import dequantized_constant
@@ -127,9 +127,7 @@ class Values:
 
 def dense(value: SSAValue, space: Space, index: int = 0) -> View:
     """A view of a new buffer for a value, contiguous in the program's order."""
-    shape, dtype = shape_of(value), element_dtype(element_of(value))
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return View(Buffer(space, size, index), 0, shape, row_major(shape, dtype.itemsize), dtype)
+    return dense_view(shape_of(value), element_dtype(element_of(value)), space, index)
 
 
 def _rank(value: SSAValue) -> int:
