@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View
+from zeropoint.codegen.graph import BLOCKS, INPUTS, Buffer, Graph, Parameters, Step, View, place_of
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
@@ -192,11 +192,7 @@ def _emit_barrier(f: Function) -> None:
 
 def pointer(f: Function, argument: View | Parameters) -> Value:
     """The address of a step's argument, in a function whose arguments 2 to 5 are those of `Driver`'s `run`."""
-    arena, weights, inputs, outputs = f.arguments[2:6]
-    if isinstance(argument, Parameters):
-        return f.at(weights, argument.offset)
-    buffer = argument.buffer
-    if buffer.space.in_arena or buffer.space is Space.WEIGHTS:
-        return f.at(arena if buffer.space.in_arena else weights, buffer.offset + argument.offset)
-    table = inputs if buffer.space is Space.INPUT else outputs
-    return f.at(f.load("ptr", table, i64(8 * buffer.index), align=8), argument.offset)
+    (arena, weights, *tables), (table, number, offset) = f.arguments[2:6], place_of(argument)
+    if table == BLOCKS:
+        return f.at((arena, weights)[number], offset)
+    return f.at(f.load("ptr", tables[table - INPUTS], i64(8 * number), align=8), offset)

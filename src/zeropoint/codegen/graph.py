@@ -114,6 +114,11 @@ class View:
         """Whether elements are 8-bit activations, with the offset of the instruction set."""
         return self.dtype == np.int8 and self.buffer.space is Space.ARENA
 
+    def is_aligned(self, inner: int | None, multiple: int) -> bool:
+        """Whether all but the elements along dimension `inner`, and the end of the buffer, are at such multiples."""
+        steps = [step for d, step in enumerate(self.strides) if d != inner and self.shape[d] > 1]
+        return not any(n % multiple for n in (*steps, self.offset, self.buffer.size))
+
     def moved(self, offset: int) -> View:
         """The view, moved by `offset` bytes."""
         return replace(self, offset=self.offset + offset) if offset else self
@@ -145,6 +150,24 @@ class Parameters:
 
     offset: int
     size: int
+
+
+BLOCKS, INPUTS, OUTPUTS = range(3)
+"""Tables of addresses: arena and weights; the caller's arrays."""
+
+
+def place_of(found: View | Parameters | Buffer) -> tuple[int, int, int]:
+    """Where a step's argument or a buffer begins: a table of addresses, the number in it, and an offset in bytes."""
+    if isinstance(found, Parameters):
+        return BLOCKS, 1, found.offset
+    outer = found.buffer if isinstance(found, View) else found.inside
+    if outer is not None:
+        table, number, offset = place_of(outer)
+        return table, number, offset + found.offset
+    assert isinstance(found, Buffer)
+    if found.space.in_arena or found.space is Space.WEIGHTS:
+        return BLOCKS, int(not found.space.in_arena), found.offset
+    return INPUTS if found.space is Space.INPUT else OUTPUTS, found.index, 0
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,9 @@ class Operands:
     def lined(self, op: Operation, value: SSAValue) -> View:
         """A value in whole cache lines. A value with another layout is copied."""
         view, inner = self._views[value], self._values.innermost(value)
-        outer = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-        whole = not any(step % ALIGNMENT for step in (*outer, view.offset, view.buffer.size))
+        even = self._values.is_image(value) or has_even_rows(view)
         # Kernels of floats load and store whole cache lines at the ends of rows, beyond the last element.
-        if whole and view.strides[inner] == view.itemsize and (self._values.is_image(value) or has_even_rows(view)):
+        if view.is_aligned(inner, ALIGNMENT) and view.strides[inner] == view.itemsize and even:
             return view
         made = self._values.fresh(view.shape, view.dtype, ALIGNMENT)
         return self._allocation.copy(op, view, made)
@@ -80,8 +79,6 @@ class Operands:
 def is_read_by_words(view: View, dimensions: tuple[int, ...]) -> bool:
     """Whether a view has 8-bit activations or i16 that can be read four at once along one of the dimensions."""
     inner = next((d for d in dimensions if view.strides[d] == view.itemsize), None)
-    others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-    steps = (*others, view.offset, view.buffer.size)
     stored = view.activations or view.dtype == np.int16
     # A read of four elements must stay inside the buffer in every row.
-    return stored and inner is not None and not any(n % (4 * view.itemsize) for n in steps)
+    return stored and inner is not None and view.is_aligned(inner, 4 * view.itemsize)

@@ -75,10 +75,9 @@ class Values:
         """Whether kernels may access `multiple` bytes of 8- or 16-bit activations at once, along channels or rows."""
         channel = self.channel if len(view.shape) == 4 else None
         inner = len(view.shape) - 1 if channel is None else channel
-        steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
         adjacent = inner < 0 or view.strides[inner] == view.itemsize or view.shape[inner] == 1
         stored = view.activations or view.dtype == np.int16
-        return stored and adjacent and not any(n % multiple for n in (*steps, view.offset, view.buffer.size))
+        return stored and adjacent and view.is_aligned(inner, multiple)
 
     def has_rows(self, view: View) -> bool:
         """Whether an image of one channel has adjacent pixels, and whole words may be read from any of them."""
