@@ -160,7 +160,7 @@ class _IntegerSums:
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The biases."""
-        return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
+        return f.vectors(isa.i32, parameters, count)
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus four products, or two of 16-bit numbers."""
@@ -311,7 +311,7 @@ class Floats:
 
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Add the bias, clamp, add the residual, store."""
-        biases = [f.load(pixels[0][n].type, parameters, n * isa.bytes, align=isa.bytes) for n in range(len(pixels[0]))]
+        biases = f.vectors(pixels[0][0].type, parameters, len(pixels[0]))
         sums = [[f.binary("fadd", acc, bias) for acc, bias in zip(each, biases, strict=True)] for each in pixels]
         self.store(f, isa, sums, to)
 
@@ -369,7 +369,7 @@ class Expressed(_IntegerSums):
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Compute float(accumulator) * scale, then clamp, add the residual and store."""
         count, type_ = len(pixels[0]), vector(isa.width, "float")
-        scales = [f.load(type_, parameters, (count + n) * isa.bytes, align=isa.bytes) for n in range(count)]
+        scales = f.vectors(type_, parameters, count, count)
         reals = [
             [f.binary("fmul", f.cast("sitofp", acc, type_), scale) for acc, scale in zip(sums, scales, strict=True)]
             for sums in pixels

@@ -92,8 +92,7 @@ class Blocks(Extended[Integers | Expressed]):
 
     def _wide(self, f: Function, isa: InstructionSet, begin: Value, count: int) -> list[Value]:
         """Two vectors of i64 for each vector of accumulators."""
-        type_ = vector(isa.width // 2, "i64")
-        return [f.load(type_, begin, n * isa.bytes, align=isa.bytes) for n in range(2 * count)]
+        return f.vectors(vector(isa.width // 2, "i64"), begin, 2 * count)
 
     def pack(
         self,

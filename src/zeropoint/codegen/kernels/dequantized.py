@@ -61,10 +61,9 @@ class PackedFloats(Extended[Floats]):
         """The scales and zero points of a block, for each of `count` vectors."""
         offset = f.add(f.mul(index, self._block_bytes(isa, count)), self.inner.size(isa, count))
         here, type_ = f.at(parameters, offset), vector(isa.width, "float")
-        scales = [f.load(type_, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
-        if not self.points:
-            return [(scale, None) for scale in scales]
-        return [(s, f.load(type_, here, (count + n) * isa.bytes, align=isa.bytes)) for n, s in enumerate(scales)]
+        scales = f.vectors(type_, here, count)
+        points = f.vectors(type_, here, count, count) if self.points else [None] * count
+        return list(zip(scales, points, strict=True))
 
     def panel(self, terms: int, vector_bytes: int) -> tuple[int, int]:
         """The numbers of terms in a panel, of `vector_bytes` each, and of terms in it that share their scales."""

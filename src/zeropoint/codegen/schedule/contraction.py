@@ -342,29 +342,24 @@ class _Contraction:
 
         They belong to the `chosen` output channels of the match.
         """
-        channels, arithmetic, output = steps.shape[1], shape.arithmetic, self.match.arithmetic
-        groups = list(shape.groups_of(self.isa, channels))
+        isa, channels, arithmetic, output = self.isa, steps.shape[1], shape.arithmetic, self.match.arithmetic
+        groups, terms = list(shape.groups_of(isa, channels)), steps.reshape(-1, self._together, channels)
         if isinstance(arithmetic, Integers) and isinstance(output, Requantization | ComputedOutput):
-            own = _of_channels(output, chosen)
-            packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, self._together, channels), bias, own)
+            packed = arithmetic.pack(isa, groups, terms, bias, _of_channels(output, chosen))
+        elif isinstance(arithmetic, Expressed) and isinstance(output, ExpressedMatch):
+            packed = arithmetic.pack(isa, groups, terms, bias, output.scales[chosen])
         elif isinstance(arithmetic, ScaledRows) and (factor := self.match.factor) is not None:
             assert isinstance(output, Requantization)
-            terms = steps.reshape(-1, self._together, channels)
-            packed = arithmetic.pack(self.isa, groups, terms, bias, factor.totals, factor.bias, output)
+            packed = arithmetic.pack(isa, groups, terms, bias, factor.totals, factor.bias, output)
         elif isinstance(arithmetic, Blocks) and (blocks := self.match.blocks) is not None:
             assert output is not None
             own = output.scales if isinstance(output, ExpressedMatch) else output
-            terms = steps.reshape(-1, self._together, channels)
-            packed = arithmetic.pack(self.isa, groups, terms, bias, own, blocks.factors, blocks.corrections)
-        elif isinstance(arithmetic, Expressed) and isinstance(output, ExpressedMatch):
-            packed = arithmetic.pack(
-                self.isa, groups, steps.reshape(-1, self._together, channels), bias, output.scales[chosen]
-            )
+            packed = arithmetic.pack(isa, groups, terms, bias, own, blocks.factors, blocks.corrections)
         elif isinstance(arithmetic, PackedFloats) and isinstance(given := self.match.weights, Dequantized):
-            packed = arithmetic.pack(self.isa, groups, given.stored, bias, given.scales, given.points)
+            packed = arithmetic.pack(isa, groups, given.stored, bias, given.scales, given.points)
         else:
             assert isinstance(arithmetic, Floats)
-            packed = arithmetic.pack(self.isa, groups, np.ascontiguousarray(steps), bias)
+            packed = arithmetic.pack(isa, groups, np.ascontiguousarray(steps), bias)
         return self.graph.parameters(packed)
 
 
