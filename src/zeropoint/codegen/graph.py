@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
@@ -216,32 +216,19 @@ class TripCounter:
     loops: list[str]
 
 
-class ContractionSteps(Protocol):
-    """The steps of a contraction of 8-bit integers whose sums are requantized."""
+@dataclass(frozen=True, eq=False)
+class ContractionSteps:
+    """The steps of a contraction of 8-bit integers whose sums are requantized, by their numbers."""
 
-    @property
-    def steps(self) -> range:
-        """Their numbers."""
-        ...
-
-    @property
-    def source(self) -> View:
-        """What the contraction reads."""
-        ...
-
-    @property
-    def unique_name(self) -> str | None:
-        """The unique name of the model's kernel; None without one."""
-        ...
-
-    @property
-    def bias(self) -> Array:
-        """What is added to the sums of products, (channels,), i64."""
-        ...
-
-    def with_bias(self, bias: Array) -> Graph:
-        """The same steps with another bias, as a graph of their own."""
-        ...
+    steps: range
+    source: View
+    """What the contraction reads."""
+    unique_name: str | None
+    """The unique name of the model's kernel; None without one."""
+    bias: Array
+    """What is added to the sums of products, (channels,), i64."""
+    with_bias: Callable[[Array], Graph]
+    """The same steps with another bias, as a graph of their own."""
 
 
 @dataclass
