@@ -51,7 +51,7 @@ def select(program: Program, isa: InstructionSet) -> Selection:
     found = Found()
     times = [time.process_time()]
     for run in PASSES.values():
-        program = run(program, isa, found)
+        program = run(program, isa, found, 0)
         times.append(time.process_time())
     steps = len(schedule(program, isa, found).steps)
     times.append(time.process_time())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,38 +74,52 @@ def other_sign(port: ModelPort) -> dict[str, Any]:
     return {"storage": storage, "zero_point": port.zero_point + storage.minimum - port.storage.minimum}
 
 
+def with_operand(made: Built, index: int, **changes: Any) -> Built:
+    """A copy in which fields of one operand are replaced."""
+    changed = list(made.operands)
+    operand = changed[index]
+    assert isinstance(operand, ModelPort)
+    changed[index] = replace(operand, **changes)
+    return replace(made, operands=tuple(changed))
+
+
+def with_results(made: Built, **changes: Any) -> Built:
+    """A copy in which fields of all results are replaced."""
+    return replace(made, results=tuple(replace(port, **changes) for port in made.results))
+
+
 def in_sixteen_bits(made: Built) -> Built:
     storage = Storage.of("i16" if made.results[0].storage.type.signed else "u16")
     for index, operand in enumerate(made.operands):
         if isinstance(operand, ModelPort) and operand.value is None:
-            made = made.with_operand(index, storage=storage)
-    return made.with_results(storage=storage)
+            made = with_operand(made, index, storage=storage)
+    return with_results(made, storage=storage)
 
 
 def excluded(row: KernelRow, made: Built) -> Iterator[tuple[str, Built]]:
     """What the row excludes, one thing after the other, each with what it is called."""
     if not made.results:
         return
-    yield "a result of the other sign", made.with_results(**other_sign(made.results[0]))
+    yield "a result of the other sign", with_results(made, **other_sign(made.results[0]))
     if 16 not in row.output.widths:
         yield "16 bits", in_sixteen_bits(made)
     if isinstance(row.relation, SameScale):
-        yield "a result of another scale", made.with_results(scale=made.results[0].scale * 2)
-        yield "a result of another zero point", made.with_results(zero_point=made.results[0].zero_point + 1)
+        yield "a result of another scale", with_results(made, scale=made.results[0].scale * 2)
+        yield "a result of another zero point", with_results(made, zero_point=made.results[0].zero_point + 1)
     if made.case.weight:
-        yield "weights of 16 bits", made.with_operand(1, storage=Storage.of("i16"))
+        yield "weights of 16 bits", with_operand(made, 1, storage=Storage.of("i16"))
         weight, act = (made.operands[i] for i in (1, 0))
         assert isinstance(weight, ModelPort)
         assert isinstance(act, ModelPort)
         if act.storage.type.signed:
             signs = other_sign(weight)
             value = None if weight.value is None else weight.value + signs["zero_point"]
-            yield "unsigned weights", made.with_operand(1, **signs, value=value)
+            yield "unsigned weights", with_operand(made, 1, **signs, value=value)
     if made.case.bias:
         bias = made.operands[2]
         assert isinstance(bias, ModelPort)
-        yield "a bias with a zero point", made.with_operand(2, zero_point=1)
-        yield "a bias of another scale", made.with_operand(2, scale=bias.scale * 2)
+        yield "a bias with a zero point", with_operand(made, 2, zero_point=1)
+        yield "a bias of another scale", with_operand(made, 2, scale=bias.scale * 2)
 
 
 UNCHECKED = {("Gemm", "a bias with a zero point"), ("Gemm", "a bias of another scale")}

@@ -189,18 +189,6 @@ class Built:
 
         return {f"x{index}": given(index, value) for index, value in self.stored.items()}
 
-    def with_operand(self, index: int, **changes: Any) -> Built:
-        """A copy in which fields of one operand are replaced."""
-        changed = list(self.operands)
-        operand = changed[index]
-        assert isinstance(operand, ModelPort)
-        changed[index] = replace(operand, **changes)
-        return replace(self, operands=tuple(changed))
-
-    def with_results(self, **changes: Any) -> Built:
-        """A copy in which fields of all results are replaced."""
-        return replace(self, results=tuple(replace(port, **changes) for port in self.results))
-
 
 def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: bool = True, end: int = 0) -> Built:
     """Build a case with storage, zero points and scales that satisfy the rules of the row.

@@ -16,11 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import ClassVar
 
-from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, View, every_step
-from zeropoint.codegen.llvm.checked import Layout
+from zeropoint.codegen.graph import BLOCKS, INPUTS, Buffer, Graph, Parameters, Step, View, place_of
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
 
@@ -69,6 +67,7 @@ done:
 }
 declare i32 @sched_yield()
 """
+"""The functions that every module needs, with PAUSE in place of the spin-wait hint."""
 _PAUSES = {
     "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
     "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
@@ -134,26 +133,17 @@ def _apart(step: Step, other: Step) -> bool:
     return step.halo != other.halo or (step.family is not None and step.family is other.family)
 
 
-def block_bytes(graph: Graph) -> int:
-    """The size in bytes of the block with the memory ranges that a step of a checked program may access."""
-    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in every_step(graph.steps)), default=0)
-
-
 @dataclass(frozen=True)
 class Driver:
     """Emits the function `run`, which runs every step, and the parts that it calls, each into a separate module.
 
-    `names` are the functions of the kernels. With `checked`, a pointer to the table of bounds follows the pointers to
-    inputs.
+    `names` are the functions of the kernels.
     """
 
     graph: Graph
     names: Sequence[str]
     run: str
-    checked: bool = False
 
-    support: ClassVar[str] = BARRIER
-    """The functions that every module needs, with PAUSE in place of the spin-wait hint."""
     arguments: ClassVar[Sequence[tuple[str, str]]] = (
         *(("i64", "thread"), ("i64", "threads"), ("ptr", "arena"), ("ptr", "weights")),
         *(("ptr", "inputs"), ("ptr", "outputs"), ("ptr", "sync")),
@@ -169,20 +159,13 @@ class Driver:
     def _barriers(self) -> list[bool]:
         return needs_barrier(self.graph)
 
-    @cached_property
-    def _places(self) -> list[int]:
-        """The numbers of the steps. Steps inside of loops and branches count, too."""
-        sizes = (sum(1 for _ in every_step([step])) for step in self.graph.steps)
-        return list(accumulate(sizes, initial=0))
-
     def emit_part(self, module: Module, number: int) -> None:
         """Define the function of a part."""
         f = module.function(f"{self.run}_part{number}", self.arguments)
-        bounds = self.bounds(f)
         for step in self.parts[number]:
             if self._barriers[step]:
                 _emit_barrier(f)
-            self._share(f, step, bounds)
+            self._share(f, step)
         f.ret()
 
     def emit(self, module: Module) -> None:
@@ -194,27 +177,13 @@ class Driver:
         _emit_barrier(f)
         f.ret()
 
-    def bounds(self, f: Function) -> Value | None:
-        """The pointer to the table of bounds in a function; None without checks."""
-        return f.load("ptr", f.arguments[4], i64(8 * len(self.graph.inputs)), align=8) if self.checked else None
-
-    def tasks(self, step: int) -> int:
-        """The number of tasks of a step."""
-        return self.graph.steps[step].kernel.tasks(self.graph.isa)
-
-    def perform(self, f: Function, step: int, begin: Value, end: Value, bounds: Value | None) -> None:
-        """Emit the tasks `begin` to `end` of a step."""
-        more = () if bounds is None else (f.at(bounds, self._places[step] * block_bytes(self.graph)),)
-        arguments = (pointer(f, argument) for argument in self.graph.steps[step].arguments)
-        f.perform(self.names[step], *arguments, begin, end, *more)
-
-    def _share(self, f: Function, step: int, bounds: Value | None) -> None:
+    def _share(self, f: Function, number: int) -> None:
         """Emit the share of a thread of one step."""
-        thread, threads = f.arguments[:2]
-        tasks = self.tasks(step)
+        step, (thread, threads) = self.graph.steps[number], f.arguments[:2]
+        tasks = step.kernel.tasks(self.graph.isa)
         # From t * tasks / threads on: shares differ by at most one task, and every task is in exactly one share.
         begin, end = (f.binary("udiv", f.mul(t, tasks), threads) for t in (thread, f.add(thread, 1)))
-        self.perform(f, step, begin, end, bounds)
+        f.perform(self.names[number], *(pointer(f, argument) for argument in step.arguments), begin, end)
 
 
 def _emit_barrier(f: Function) -> None:
@@ -223,11 +192,7 @@ def _emit_barrier(f: Function) -> None:
 
 def pointer(f: Function, argument: View | Parameters) -> Value:
     """The address of a step's argument, in a function whose arguments 2 to 5 are those of `Driver`'s `run`."""
-    arena, weights, inputs, outputs = f.arguments[2:6]
-    if isinstance(argument, Parameters):
-        return f.at(weights, argument.offset)
-    buffer = argument.buffer
-    if buffer.space.in_arena or buffer.space is Space.WEIGHTS:
-        return f.at(arena if buffer.space.in_arena else weights, buffer.offset + argument.offset)
-    table = inputs if buffer.space is Space.INPUT else outputs
-    return f.at(f.load("ptr", table, i64(8 * buffer.index), align=8), argument.offset)
+    (arena, weights, *tables), (table, number, offset) = f.arguments[2:6], place_of(argument)
+    if table == BLOCKS:
+        return f.at((arena, weights)[number], offset)
+    return f.at(f.load("ptr", tables[table - INPUTS], i64(8 * number), align=8), offset)

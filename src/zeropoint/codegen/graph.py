@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
@@ -114,13 +114,19 @@ class View:
         """Whether elements are 8-bit activations, with the offset of the instruction set."""
         return self.dtype == np.int8 and self.buffer.space is Space.ARENA
 
+    def is_aligned(self, inner: int | None, multiple: int) -> bool:
+        """Whether all but the elements along dimension `inner`, and the end of the buffer, are at such multiples."""
+        steps = [step for d, step in enumerate(self.strides) if d != inner and self.shape[d] > 1]
+        return not any(n % multiple for n in (*steps, self.offset, self.buffer.size))
+
     def moved(self, offset: int) -> View:
         """The view, moved by `offset` bytes."""
         return replace(self, offset=self.offset + offset) if offset else self
 
-    def dense(self) -> bool:
-        """Whether elements are contiguous in the program's order."""
-        return self.strides == row_major(self.shape, self.dtype.itemsize)
+    @property
+    def is_dense(self) -> bool:
+        """Whether elements follow each other in memory, in the program's order."""
+        return are_alike(self.shape, self.strides, row_major(self.shape, self.itemsize))
 
 
 def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
@@ -133,12 +139,35 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def are_alike(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether strides are equal in all dimensions of more than one element."""
+    return all(a == b or n == 1 for n, a, b in zip(shape, strides, others, strict=True))
+
+
 @dataclass(frozen=True)
 class Parameters:
     """A kernel argument of `size` bytes in the block of weights."""
 
     offset: int
     size: int
+
+
+BLOCKS, INPUTS, OUTPUTS = range(3)
+"""Tables of addresses: arena and weights; the caller's arrays."""
+
+
+def place_of(found: View | Parameters | Buffer) -> tuple[int, int, int]:
+    """Where a step's argument or a buffer begins: a table of addresses, the number in it, and an offset in bytes."""
+    if isinstance(found, Parameters):
+        return BLOCKS, 1, found.offset
+    outer = found.buffer if isinstance(found, View) else found.inside
+    if outer is not None:
+        table, number, offset = place_of(outer)
+        return table, number, offset + found.offset
+    assert isinstance(found, Buffer)
+    if found.space.in_arena or found.space is Space.WEIGHTS:
+        return BLOCKS, int(not found.space.in_arena), found.offset
+    return INPUTS if found.space is Space.INPUT else OUTPUTS, found.index, 0
 
 
 @dataclass(frozen=True)
@@ -162,6 +191,11 @@ class Step:
     inner: tuple[Step, ...] = ()
     """The steps that the kernel of a loop or branch runs."""
 
+    @property
+    def count(self) -> int:
+        """The number of steps: this one and those inside of it."""
+        return sum(1 for _ in every_step([self]))
+
 
 def every_step(steps: Iterable[Step]) -> Iterator[Step]:
     """The steps, each followed by the steps inside of it."""
@@ -182,32 +216,19 @@ class TripCounter:
     loops: list[str]
 
 
-class ContractionSteps(Protocol):
-    """The steps of a contraction of 8-bit integers whose sums are requantized."""
+@dataclass(frozen=True, eq=False)
+class ContractionSteps:
+    """The steps of a contraction of 8-bit integers whose sums are requantized, by their numbers."""
 
-    @property
-    def steps(self) -> range:
-        """Their numbers."""
-        ...
-
-    @property
-    def source(self) -> View:
-        """What the contraction reads."""
-        ...
-
-    @property
-    def unique_name(self) -> str | None:
-        """The unique name of the model's kernel; None without one."""
-        ...
-
-    @property
-    def bias(self) -> Array:
-        """What is added to the sums of products, (channels,), i64."""
-        ...
-
-    def with_bias(self, bias: Array) -> Graph:
-        """The same steps with another bias, as a graph of their own."""
-        ...
+    steps: range
+    source: View
+    """What the contraction reads."""
+    unique_name: str | None
+    """The unique name of the model's kernel; None without one."""
+    bias: Array
+    """What is added to the sums of products, (channels,), i64."""
+    with_bias: Callable[[Array], Graph]
+    """The same steps with another bias, as a graph of their own."""
 
 
 @dataclass
@@ -281,6 +302,13 @@ def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[
         if alike and alone and view.buffer is not output.buffer and may:
             return view.buffer
     return None
+
+
+def dense_view(shape: tuple[int, ...], dtype: np.dtype[np.generic], space: Space, index: int = 0) -> View:
+    """A view of a new buffer, whose elements follow each other in the program's order."""
+    return View(
+        Buffer(space, math.prod(shape) * dtype.itemsize, index), 0, shape, row_major(shape, dtype.itemsize), dtype
+    )
 
 
 def image_view(shape: Sequence[int], channel: int, pitch: int, dtype: np.dtype[np.generic], halo: Halo | None) -> View:

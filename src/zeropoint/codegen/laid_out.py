@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.bufferization import ToBufferOp
-from xdsl.dialects.builtin import NoneAttr, StridedLayoutAttr, StringAttr, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import NoneAttr, StringAttr, UnrealizedConversionCastOp
 from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
@@ -29,6 +29,7 @@ from zeropoint.codegen.controlled import inside
 from zeropoint.codegen.graph import Space, row_major
 from zeropoint.codegen.layout import is_laid_out
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.memrefs import size_of, strides_of
 from zeropoint.codegen.values import Values
 from zeropoint.ir.native import BorderOp, ControlOp, KernelOp, NativeCaseOp, NativeWhileOp, memory_of
 from zeropoint.ir.program import Program
@@ -52,11 +53,6 @@ def check_laid_out(program: Program) -> None:
 def _space(value: SSAValue) -> str:
     space = memory_of(value).memory_space
     return space.data if isinstance(space, StringAttr) else ""
-
-
-def _bytes(value: SSAValue) -> int:
-    type_ = memory_of(value)
-    return math.prod(type_.get_shape()) * element_dtype(type_.element_type).itemsize
 
 
 def _allocation(_: Values, op: AllocOp) -> None:
@@ -86,21 +82,8 @@ def _conversion(_: Values, op: UnrealizedConversionCastOp) -> None:
         raise CodegenError("found another conversion, expected one of a quantized tensor to its integers, or back", op)
 
 
-def _strides(value: SSAValue) -> tuple[int, tuple[int, ...]] | None:
-    """The offset and the strides of a memref in elements; None if they are not known."""
-    type_ = memory_of(value)
-    if isinstance(type_.layout, NoneAttr):
-        return 0, row_major(tuple(type_.get_shape()), 1)
-    if not isinstance(type_.layout, StridedLayoutAttr):
-        return None
-    found, offset = type_.layout.get_strides(), type_.layout.get_offset()
-    if offset is None or any(step is None for step in found):
-        return None
-    return offset, tuple(step for step in found if step is not None)
-
-
 def _view(values: Values, op: ReinterpretCastOp) -> None:
-    type_, known, source = memory_of(op.result), _strides(op.result), memory_of(op.source)
+    type_, known, source = memory_of(op.result), strides_of(op.result), memory_of(op.source)
     if known is None or op.offsets or op.sizes or op.strides:
         raise CodegenError(f"found {type_}, expected an offset and strides that are numbers", op)
     offset, strides = known
@@ -109,7 +92,7 @@ def _view(values: Values, op: ReinterpretCastOp) -> None:
         raise CodegenError(f"found offset, sizes and strides {stated}, expected those of the result, {type_}", op)
     if (type_.element_type, _space(op.result)) != (source.element_type, _space(op.source)):
         raise CodegenError(f"found a view of {source} as {type_}, expected the same elements and space", op)
-    if reason := _misfit(values, op.result, offset, strides, _bytes(op.source)):
+    if reason := _misfit(values, op.result, offset, strides, size_of(op.source)):
         raise CodegenError(f"found {type_} of {source}: {reason}", op)
 
 
@@ -155,7 +138,7 @@ def _kernel(values: Values, op: KernelOp) -> None:
     if op.kind.data not in VECTORS:
         return
     for value in op.outputs:
-        known, type_ = _strides(value), memory_of(value)
+        known, type_ = strides_of(value), memory_of(value)
         if known is None:
             raise CodegenError(f"found {type_}, expected an offset and strides that are numbers", op)
         (offset, strides), shape = known, tuple(type_.get_shape())
@@ -176,7 +159,7 @@ def _kernel(values: Values, op: KernelOp) -> None:
 
 
 def _border(values: Values, op: BorderOp) -> None:
-    known, type_ = _strides(op.image), memory_of(op.image)
+    known, type_ = strides_of(op.image), memory_of(op.image)
     if known is None or values.channel is None:
         raise CodegenError(f"found {type_}, expected an image with strides", op)
     shape = tuple(type_.get_shape())
@@ -187,7 +170,7 @@ def _border(values: Values, op: BorderOp) -> None:
     last = offset + sum(step * (count - 1) for step, count in zip(strides, shape, strict=True))
     end = last - strides[values.channel] * (shape[values.channel] - 1) + bottom * strides[y] + (right + 1) * strides[x]
     buffer = op.image.owner.source if isinstance(op.image.owner, ReinterpretCastOp) else op.image
-    if offset < before or end * item > _bytes(buffer):
+    if offset < before or end * item > size_of(buffer):
         raise CodegenError(f"found sides {op.widths} of {type_}, expected a border that is inside of {buffer.type}", op)
     rows = (left + right + shape[x]) * strides[x] > strides[y] and shape[y] > 1
     images = (top + bottom + shape[y]) * strides[y] > strides[0] and shape[0] > 1
@@ -198,7 +181,7 @@ def _border(values: Values, op: BorderOp) -> None:
 def _control(values: Values, op: ControlOp) -> None:
     """Check a loop or branch. Its regions read and write dense memory, and are laid out programs."""
     for value in op.operands:
-        known, shape = _strides(value), tuple(memory_of(value).get_shape())
+        known, shape = strides_of(value), tuple(memory_of(value).get_shape())
         is_activation = _space(value) == Space.ARENA.value and element_dtype(memory_of(value).element_type) == np.int8
         if known is None or known[1] != row_major(shape, 1) or is_activation:
             raise CodegenError(f"found {value.type}, expected dense memory, for 8-bit integers not in the arena", op)

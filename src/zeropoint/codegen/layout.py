@@ -16,7 +16,6 @@ place, and results in the caller's arrays. A value is copied if a kernel cannot 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,7 +27,7 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.codegen.allocation import Allocation, holds
 from zeropoint.codegen.controlled import inside
-from zeropoint.codegen.graph import Buffer, Space, View, matrix_view, row_major
+from zeropoint.codegen.graph import Space, View, dense_view, matrix_view, row_major
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.codegen.memrefs import Memory, unconverted
 from zeropoint.codegen.operands import Operands, is_read_by_words
@@ -247,13 +246,9 @@ class _Layout:
 
     def _handed(self, op: Operation, view: View) -> View:
         """A value for the regions of a loop or branch, copied unless it is dense and stored without an offset."""
-        strides = row_major(view.shape, view.itemsize)
-        if not view.activations and all(
-            a == b or n == 1 for a, b, n in zip(view.strides, strides, view.shape, strict=True)
-        ):
-            return replace(view, strides=strides, halo=None)
-        made = View(Buffer(Space.CARRIED, math.prod(view.shape) * view.itemsize), 0, view.shape, strides, view.dtype)
-        return self.allocation.copy(op, view, made)
+        if view.is_dense and not view.activations:
+            return replace(view, strides=row_major(view.shape, view.itemsize), halo=None)
+        return self.allocation.copy(op, view, dense_view(view.shape, view.dtype, Space.CARRIED))
 
     # Kernels.
 

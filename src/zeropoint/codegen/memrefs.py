@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerType,
     MemRefType,
+    NoneAttr,
     StridedLayoutAttr,
     StringAttr,
     UnrealizedConversionCastOp,
@@ -19,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Space, View
+from zeropoint.codegen.graph import Buffer, Space, View, row_major
 from zeropoint.codegen.values import dense
 from zeropoint.ir.native import memory_of
 from zeropoint.ir.quant import UniformQuantizedType
@@ -114,6 +116,25 @@ def stored_element(value: SSAValue) -> Attribute:
     """The element type of a value in memory: integers for a quantized value, as memrefs have no quantized types."""
     element = element_of(value)
     return dtype_element(element_dtype(element)) if isinstance(element, UniformQuantizedType) else element
+
+
+def strides_of(value: SSAValue) -> tuple[int, tuple[int, ...]] | None:
+    """The offset and the strides of a memref in elements; None if they are not known."""
+    type_ = memory_of(value)
+    if isinstance(type_.layout, NoneAttr):
+        return 0, row_major(type_.get_shape(), 1)
+    if not isinstance(type_.layout, StridedLayoutAttr):
+        return None
+    found, offset = type_.layout.get_strides(), type_.layout.get_offset()
+    if offset is None or any(step is None for step in found):
+        return None
+    return offset, tuple(step for step in found if step is not None)
+
+
+def size_of(value: SSAValue) -> int:
+    """The size in bytes of a memref without gaps."""
+    type_ = memory_of(value)
+    return math.prod(type_.get_shape()) * element_dtype(type_.element_type).itemsize
 
 
 def unconverted(value: SSAValue) -> SSAValue:

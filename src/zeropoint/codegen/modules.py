@@ -15,7 +15,7 @@ from pathlib import Path
 
 import zeropoint.codegen
 import zeropoint.numerics
-from zeropoint.codegen.driver import Driver, waiting
+from zeropoint.codegen.driver import BARRIER, Driver, waiting
 from zeropoint.codegen.graph import EmittedKernel, Graph, name_of
 from zeropoint.codegen.kernels.control import Control
 from zeropoint.codegen.llvm.checked import CheckedModule
@@ -84,11 +84,11 @@ def driver_of(graph: Graph, kernels: KernelModules, run: str, entries: str) -> d
     def part(number: int) -> str:
         module = Module()
         driver.emit_part(module, number)
-        return str(module) + waiting(driver.support, triple)
+        return str(module) + waiting(BARRIER, triple)
 
     module = Module()
     driver.emit(module)
-    whole = str(module) + waiting(driver.support + entries, triple)
+    whole = str(module) + waiting(BARRIER + entries, triple)
     parts = {f"driver{number}": _generated(partial(part, number)) for number in range(len(driver.parts))}
     return {**parts, "driver": ModuleSource(whole, lambda: whole)}
 

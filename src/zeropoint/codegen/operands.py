@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.codegen.allocation import BYTE, Allocation, holds
-from zeropoint.codegen.graph import Buffer, Halo, Space, View, matrix_view, row_major
+from zeropoint.codegen.graph import Halo, Space, View, dense_view, matrix_view
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.values import Values
 from zeropoint.codegen.views import has_even_rows, transposed
@@ -40,10 +40,9 @@ class Operands:
     def lined(self, op: Operation, value: SSAValue) -> View:
         """A value in whole cache lines. A value with another layout is copied."""
         view, inner = self._views[value], self._values.innermost(value)
-        outer = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-        whole = not any(step % ALIGNMENT for step in (*outer, view.offset, view.buffer.size))
+        even = self._values.is_image(value) or has_even_rows(view)
         # Kernels of floats load and store whole cache lines at the ends of rows, beyond the last element.
-        if whole and view.strides[inner] == view.itemsize and (self._values.is_image(value) or has_even_rows(view)):
+        if view.is_aligned(inner, ALIGNMENT) and view.strides[inner] == view.itemsize and even:
             return view
         made = self._values.fresh(view.shape, view.dtype, ALIGNMENT)
         return self._allocation.copy(op, view, made)
@@ -65,11 +64,9 @@ class Operands:
     def without_gaps(self, op: Operation, value: SSAValue) -> View:
         """A value whose elements follow each other in memory, in order. A value with another layout is copied."""
         view = self._views[value]
-        wanted = row_major(view.shape, view.itemsize)
-        if all(a == b or n == 1 for a, b, n in zip(view.strides, wanted, view.shape, strict=True)):
+        if view.is_dense:
             return view
-        made = View(Buffer(Space.ARENA, wanted[0] * view.shape[0]), 0, view.shape, wanted, view.dtype)
-        return self._allocation.copy(op, view, made)
+        return self._allocation.copy(op, view, dense_view(view.shape, view.dtype, Space.ARENA))
 
     def turned(self, op: Operation, view: View, inner: int, multiple: int) -> View:
         """A copy whose elements are adjacent in dimension `inner`."""
@@ -82,8 +79,6 @@ class Operands:
 def is_read_by_words(view: View, dimensions: tuple[int, ...]) -> bool:
     """Whether a view has 8-bit activations or i16 that can be read four at once along one of the dimensions."""
     inner = next((d for d in dimensions if view.strides[d] == view.itemsize), None)
-    others = [step for d, step in enumerate(view.strides) if d != inner and view.shape[d] > 1]
-    steps = (*others, view.offset, view.buffer.size)
     stored = view.activations or view.dtype == np.int16
     # A read of four elements must stay inside the buffer in every row.
-    return stored and inner is not None and not any(n % (4 * view.itemsize) for n in steps)
+    return stored and inner is not None and view.is_aligned(inner, 4 * view.itemsize)

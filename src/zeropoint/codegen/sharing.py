@@ -24,10 +24,10 @@ import functools
 from collections.abc import Sequence
 
 from zeropoint.codegen.driver import waiting
-from zeropoint.codegen.graph import Step
+from zeropoint.codegen.graph import BLOCKS, INPUTS, OUTPUTS, Step
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
-from zeropoint.codegen.step_table import BLOCKS, INPUTS, OUTPUTS, TableArgument, TableHeader, TableStep
+from zeropoint.codegen.step_table import TableArgument, TableHeader, TableStep
 
 ARGUMENTS = 8
 """The function is written for this number of arguments of a step, or a multiple of it."""

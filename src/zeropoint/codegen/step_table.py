@@ -8,8 +8,9 @@ from itertools import accumulate, chain
 
 import numpy as np
 
-from zeropoint.codegen.driver import block_bytes, needs_barrier
-from zeropoint.codegen.graph import Graph, Parameters, Space, Step, View, every_step
+from zeropoint.codegen.driver import needs_barrier
+from zeropoint.codegen.graph import Graph, Parameters, Step, every_step, place_of
+from zeropoint.codegen.llvm.checked import Layout
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.ir.tensors import Array
 
@@ -57,8 +58,9 @@ class TableArgument:
     SIZE = 3
 
 
-BLOCKS, INPUTS, OUTPUTS = range(3)
-"""Tables of addresses: arena and weights; the caller's arrays."""
+def block_bytes(graph: Graph) -> int:
+    """The size in bytes of the block with the memory ranges that a step of a checked program may access."""
+    return Layout.RANGES + Layout.ENTRY * max((len(step.arguments) for step in every_step(graph.steps)), default=0)
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,13 @@ class StepTable:
             (TableArgument.SIZE * number for number in numbers), initial=first + TableStep.SIZE * count
         )
         # Steps inside of loops and branches have blocks of bounds, too.
-        places = accumulate((sum(1 for _ in every_step([step])) for step in graph.steps), initial=0)
+        places = accumulate((step.count for step in graph.steps), initial=0)
         size = block_bytes(graph)
         steps = [
             [code.address(name), step.kernel.tasks(graph.isa), number, 8 * at, place * size]
             for step, name, number, at, place in zip(graph.steps, names, numbers, arguments, places, strict=False)
         ]
-        given = (_place(argument) for step in graph.steps for argument in step.arguments)
+        given = (place_of(argument) for step in graph.steps for argument in step.arguments)
         return StepTable(np.array([*header, *starts, *chain(*steps), *chain(*given)], np.int64))
 
     def copy(self) -> StepTable:
@@ -113,7 +115,7 @@ class StepTable:
         entry[TableStep.KERNEL] = address
         first = int(entry[TableStep.ARGUMENTS]) // 8
         places = [
-            (*parameters, argument.offset) if isinstance(argument, Parameters) else _place(argument)
+            (*parameters, argument.offset) if isinstance(argument, Parameters) else place_of(argument)
             for argument in step.arguments
         ]
         assert len(places) == entry[TableStep.COUNT]
@@ -124,16 +126,6 @@ class StepTable:
         supersteps, row = int(self.array[TableHeader.MARKS]), int(self.array[TableHeader.ROW])
         # Each thread's marks begin a cache line of their own: taking a share does not touch the lines of the others.
         return (supersteps + threads * row) // 8 if threads > 1 else 0
-
-
-def _place(argument: View | Parameters) -> tuple[int, int, int]:
-    """The table of addresses, the place in it, and the offset of an argument."""
-    if isinstance(argument, Parameters):
-        return BLOCKS, 1, argument.offset
-    buffer = argument.buffer
-    if buffer.space.in_arena or buffer.space is Space.WEIGHTS:
-        return BLOCKS, int(not buffer.space.in_arena), buffer.offset + argument.offset
-    return INPUTS if buffer.space is Space.INPUT else OUTPUTS, buffer.index, argument.offset
 
 
 def _lines(marks: int) -> int:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, i64
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Halo, Space, View, image_view, matrix_view, row_major
+from zeropoint.codegen.graph import Halo, Space, View, dense_view, image_view, matrix_view
 from zeropoint.codegen.llvm.machine import CodegenError
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.dequantized import dequantized_constant
@@ -75,10 +75,9 @@ class Values:
         """Whether kernels may access `multiple` bytes of 8- or 16-bit activations at once, along channels or rows."""
         channel = self.channel if len(view.shape) == 4 else None
         inner = len(view.shape) - 1 if channel is None else channel
-        steps = [stride for d, stride in enumerate(view.strides) if d != inner and view.shape[d] > 1]
         adjacent = inner < 0 or view.strides[inner] == view.itemsize or view.shape[inner] == 1
         stored = view.activations or view.dtype == np.int16
-        return stored and adjacent and not any(n % multiple for n in (*steps, view.offset, view.buffer.size))
+        return stored and adjacent and view.is_aligned(inner, multiple)
 
     def has_rows(self, view: View) -> bool:
         """Whether an image of one channel has adjacent pixels, and whole words may be read from any of them."""
@@ -127,9 +126,7 @@ class Values:
 
 def dense(value: SSAValue, space: Space, index: int = 0) -> View:
     """A view of a new buffer for a value, contiguous in the program's order."""
-    shape, dtype = shape_of(value), element_dtype(element_of(value))
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return View(Buffer(space, size, index), 0, shape, row_major(shape, dtype.itemsize), dtype)
+    return dense_view(shape_of(value), element_dtype(element_of(value)), space, index)
 
 
 def _rank(value: SSAValue) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zeropoint.codegen.graph import Graph, Step, View, row_major
+from zeropoint.codegen.graph import Graph, Step, View, are_alike, row_major
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.elements import Number, Read, Scalar, Scalars
 from zeropoint.codegen.kernels.half_precision import HALF_FORMS
@@ -127,5 +127,5 @@ def has_even_rows(view: View) -> bool:
     """Whether rows (along the last dimension) are evenly spaced."""
     if len(view.shape) < 2 or view.strides[-1] != view.itemsize:
         return False
-    wanted = row_major(view.shape[:-1], view.strides[-2])
-    return all(a == b or n == 1 for a, b, n in zip(view.strides[:-1], wanted, view.shape[:-1], strict=True))
+    outer = view.shape[:-1]
+    return are_alike(outer, view.strides[:-1], row_major(outer, view.strides[-2]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from zeropoint.codegen.kernels.elements import (
+    Argument,
     Gather,
     Interpolate,
     LookUp,
@@ -129,13 +130,23 @@ class Elements:
                 for isa in (self.isa, self.isa.narrowest):
                     self._tables[i.what.operand, isa.bytes] = parts_of(self.f, isa, sources[i.what.operand])
 
-    def evaluated(self, body: Scalars, count: int, along: int, sources: list[Value], total: Value | None) -> Value:
+    def evaluated(
+        self,
+        body: Scalars,
+        count: int,
+        along: int,
+        sources: list[Value],
+        total: Value | None = None,
+        arguments: Sequence[Value] = (),
+    ) -> Value:
         """The result of `body` for `count` consecutive elements along the loop `along`."""
         values: list[Value] = []
         for i in body:
             if isinstance(i.what, Total):
                 assert total is not None
                 values.append(total)
+            elif isinstance(i.what, Argument):
+                values.append(arguments[i.what.index])
             else:
                 values.append(self.value(i, body, values, count, along, sources))
         return values[-1]

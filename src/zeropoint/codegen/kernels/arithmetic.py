@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -99,6 +99,48 @@ class Arithmetic(Protocol):
         ...
 
 
+InnerT_co = TypeVar("InnerT_co", bound=Arithmetic, covariant=True)
+
+
+@dataclass(frozen=True)
+class Extended(Generic[InnerT_co]):
+    """Arithmetic on the products of `inner`. Subclasses define what differs from it."""
+
+    inner: InnerT_co
+
+    @property
+    def halves(self) -> int:
+        """The number of weight vectors for each step and vector of accumulators."""
+        return self.inner.halves
+
+    @property
+    def packed(self) -> int:
+        """The number of steps whose weights are in one vector."""
+        return self.inner.packed
+
+    @property
+    def channel_bytes(self) -> int:
+        """Bytes of one output channel."""
+        return self.inner.channel_bytes
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of steps matters."""
+        return self.inner.in_order
+
+    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
+        """The initial accumulators of a pixel."""
+        return self.inner.starts(f, isa, parameters, count)
+
+    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
+        """acc plus the products of a step."""
+        return self.inner.step(f, isa, acc, word, weight)
+
+    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
+        """Store a tile, given the accumulators of its pixels."""
+        self.inner.finish(f, isa, pixels, parameters, to)
+
+
 @dataclass(frozen=True)
 class _IntegerSums:
     """Products of 8-bit activations and i8 weights, accumulated in i32. Parameters begin with the biases.
@@ -118,7 +160,7 @@ class _IntegerSums:
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The biases."""
-        return [f.load(isa.i32, parameters, n * isa.bytes, align=isa.bytes) for n in range(count)]
+        return f.vectors(isa.i32, parameters, count)
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus four products, or two of 16-bit numbers."""
@@ -269,7 +311,7 @@ class Floats:
 
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Add the bias, clamp, add the residual, store."""
-        biases = [f.load(pixels[0][n].type, parameters, n * isa.bytes, align=isa.bytes) for n in range(len(pixels[0]))]
+        biases = f.vectors(pixels[0][0].type, parameters, len(pixels[0]))
         sums = [[f.binary("fadd", acc, bias) for acc, bias in zip(each, biases, strict=True)] for each in pixels]
         self.store(f, isa, sums, to)
 
@@ -327,7 +369,7 @@ class Expressed(_IntegerSums):
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Compute float(accumulator) * scale, then clamp, add the residual and store."""
         count, type_ = len(pixels[0]), vector(isa.width, "float")
-        scales = [f.load(type_, parameters, (count + n) * isa.bytes, align=isa.bytes) for n in range(count)]
+        scales = f.vectors(type_, parameters, count, count)
         reals = [
             [f.binary("fmul", f.cast("sitofp", acc, type_), scale) for acc, scale in zip(sums, scales, strict=True)]
             for sums in pixels

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Expressed, Integers, Residual, TileSums, TileTarget
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Expressed, Extended, Integers, Residual, TileSums
 from zeropoint.codegen.kernels.computed import Output
 from zeropoint.codegen.kernels.integers import lower_halves
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
@@ -32,32 +32,19 @@ from zeropoint.numerics.blockwise import FRACTION
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(Extended[Integers | Expressed]):
     """Arithmetic on `count` blocks with equal numbers of steps. `inner` converts the sums.
 
     Parameters are those of `inner`, the starts (i64, even and odd elements of each vector), and the factors of each
     block in the same form.
     """
 
-    inner: Integers | Expressed
     count: int
-    packed = 1
-    in_order = False
 
     @property
     def residual(self) -> Residual | None:
         """The term that is added at the end."""
         return self.inner.residual
-
-    @property
-    def halves(self) -> int:
-        """Number of weight vectors per step and vector of accumulators."""
-        return self.inner.halves
-
-    @property
-    def channel_bytes(self) -> int:
-        """Bytes of one output channel."""
-        return self.inner.channel_bytes
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
@@ -66,10 +53,6 @@ class Blocks:
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """Zeros, at the beginning of every block."""
         return [Value(isa.i32, "zeroinitializer")] * count
-
-    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """acc plus four products."""
-        return self.inner.step(f, isa, acc, word, weight)
 
     def wide_starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The initial sums over the blocks of a pixel: two vectors for each vector of accumulators."""
@@ -107,14 +90,9 @@ class Blocks:
             sums.append(f.add(f.shuffle(low, high, order), biases[len(sums) % count]))
         return [sums[n : n + count] for n in range(0, len(sums), count)]
 
-    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
-        """Convert and store the accumulators of a tile."""
-        self.inner.finish(f, isa, pixels, parameters, to)
-
     def _wide(self, f: Function, isa: InstructionSet, begin: Value, count: int) -> list[Value]:
         """Two vectors of i64 for each vector of accumulators."""
-        type_ = vector(isa.width // 2, "i64")
-        return [f.load(type_, begin, n * isa.bytes, align=isa.bytes) for n in range(2 * count)]
+        return f.vectors(vector(isa.width // 2, "i64"), begin, 2 * count)
 
     def pack(
         self,

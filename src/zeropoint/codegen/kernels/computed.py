@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zeropoint.codegen.kernels.access import Elements
-from zeropoint.codegen.kernels.elements import Argument, Elementwise, Number, Scalar, Scalars
+from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars
 from zeropoint.codegen.kernels.finite import Nearest, Within
 from zeropoint.codegen.kernels.known_scalars import Magnitude, known_of, of_known
 from zeropoint.codegen.kernels.quantize import NEAR
@@ -95,18 +95,11 @@ class ComputedEpilogue:
         numbers = [[reader.take(vector(isa.width, kind)) for _ in sums] for kind in self.kinds]
         if other is not None:
             numbers.append([_widened(f, isa, other, order) for order in channel_order(count, isa.width)])
-        integers = [self._integer(f, isa, [acc, *rest]) for acc, *rest in zip(sums, *numbers, strict=True)]
+        elements = Elements(f, isa, ())
+        given = zip(sums, *numbers, strict=True)
+        integers = [elements.evaluated(self.body, isa.width, 0, [], arguments=each) for each in given]
         shorts = packed_shorts(f, isa, integers)
         return packed_bytes(f, isa, shorts, count, reader if self.clamped else None)
-
-    def _integer(self, f: Function, isa: InstructionSet, arguments: Sequence[Value]) -> Value:
-        elements, values = Elements(f, isa, ()), list[Value]()
-        for i in self.body:
-            if isinstance(i.what, Argument):
-                values.append(arguments[i.what.index])
-            else:
-                values.append(elements.value(i, self.body, values, isa.width, 0, []))
-        return values[-1]
 
 
 AnyEpilogue = Epilogue | ComputedEpilogue

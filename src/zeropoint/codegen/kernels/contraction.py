@@ -233,7 +233,7 @@ class _Emitter:
             def word(number: Value, sums: list[Value]) -> list[Value]:
                 at = f.add(f.mul(index, words), number)
                 source, here = f.at(tile.source, f.mul(at, 4 * packed)), f.at(weights, f.mul(at, count * isa.bytes))
-                held = [f.load(isa.i32, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
+                held = f.vectors(isa.i32, here, count)
                 for term in range(packed):
                     vectors = [arithmetic.weights(f, isa, held[n], term, *scales[n]) for n in range(count)]
                     sums = self._products(count, source, 4 * term, vectors, sums)
@@ -284,7 +284,7 @@ class _Emitter:
         def word(index: Value, _: list[Value]) -> None:
             here = f.at(words, f.mul(index, count * isa.bytes))
             there = f.at(to, f.mul(index, packed * count * isa.bytes))
-            held = [f.load(isa.i32, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
+            held = f.vectors(isa.i32, here, count)
             for term in range(packed):
                 for n in range(count):
                     made = arithmetic.weights(f, isa, held[n], term, *scales[n])
@@ -383,15 +383,12 @@ class _Emitter:
         self, size: int, count: int, source: Value, weights: Value, sums: Sequence[Value], offsets: Sequence[int]
     ) -> list[Value]:
         """Emit steps at the given input offsets, with consecutive weights. Two chains alternate."""
-        f, isa, shape = self.f, self.isa, self.shape
+        each = self.shape.arithmetic.halves * count
         chains = [list(sums[first : first + size * count]) for first in range(0, len(sums), size * count)]
         for step, offset in enumerate(offsets):
             # Consecutive steps add to different registers, which hides the latency of the product.
             chain = step % len(chains)
-            vectors = [
-                f.load(isa.i8, weights, (step * shape.arithmetic.halves * count + n) * isa.bytes, align=isa.bytes)
-                for n in range(shape.arithmetic.halves * count)
-            ]
+            vectors = self.f.vectors(self.isa.i8, weights, each, step * each)
             chains[chain] = self._products(count, source, offset, vectors, chains[chain])
         return [value for chain in chains for value in chain]
 

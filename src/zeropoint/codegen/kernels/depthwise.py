@@ -22,10 +22,9 @@ from zeropoint.codegen.kernels.computed import Output, parameters_of, rounding_o
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP, channel_order, of_channels, side_by_side
-from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
-from zeropoint.codegen.llvm.types import Value, i64, vector
+from zeropoint.codegen.llvm.types import Value, i64
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.numerics.arrays import AnyArray, IntArray
 
@@ -197,7 +196,6 @@ class _Row:
     ):
         self.shape, self.isa, self.f, self.parameters, self.ring = shape, isa, f, parameters, ring
         self.ahead = ahead
-        self.block_type = vector(4 * isa.width, "i8")
         self.slots = ring_slots(shape)
         self.slot_bytes = shape.groups * GROUP * isa.bytes
 
@@ -255,15 +253,10 @@ class _Row:
         """Interleave column x of the input rows of this pass, in groups of four, into the ring buffer."""
         f, shape = self.f, self.shape
         here = f.at(source, f.mul(x, shape.in_pixel))
-        rows = shape.input_rows
-        loaded = [f.load(self.block_type, here, y * shape.in_row) for y in range(rows)]
-        zero = Value(self.block_type, "zeroinitializer")
-        # The last group is filled up with zeros. Its weights are 0 as well.
-        loaded += [zero] * (4 * shape.groups - rows)
+        loaded = [f.load(self.isa.i8, here, y * shape.in_row) for y in range(shape.input_rows)]
         slot = self._slot(x)
-        for g in range(shape.groups):
-            for q, value in enumerate(interleaved(f, self.isa, loaded[4 * g : 4 * g + 4])):
-                f.store(value, slot, (g * GROUP + q) * self.isa.bytes, align=self.isa.bytes)
+        for n, value in enumerate(shape.interleaved(f, self.isa, loaded)):
+            f.store(value, slot, n * self.isa.bytes, align=self.isa.bytes)
 
 
 def ring_slots(shape: Depthwise) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP
-from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, i64, vector
@@ -78,11 +77,9 @@ class LaneRow:
         f, shape = self.f, self.shape
         here = f.at(source, f.mul(first, shape.strides[1] * shape.in_pixel))
         rows = [self._pixels(here, y * shape.in_row) for y in range(shape.input_rows)]
-        rows += [Value(self.isa.i8, "zeroinitializer")] * (4 * shape.groups - len(rows))
         there = f.at(self.buffer, f.add(f.mul(first, self.channels), kept * self.plane))
-        for g in range(shape.groups):
-            for q, value in enumerate(interleaved(f, self.isa, rows[4 * g : 4 * g + 4])):
-                f.store(value, there, (g * GROUP + q) * _classes(shape) * self.plane)
+        for n, value in enumerate(shape.interleaved(f, self.isa, rows)):
+            f.store(value, there, n * _classes(shape) * self.plane)
 
     def _pixels(self, source: Value, offset: int) -> Value:
         """A vector of the pixels that adjacent outputs read."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.computed import AnyEpilogue
 from zeropoint.codegen.kernels.requantize import GROUP
+from zeropoint.codegen.kernels.unpack import interleaved
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value
@@ -104,6 +105,12 @@ class DepthwiseShape(WindowShape):
                 for x, tap in enumerate(loaded):
                     sums[row, x, q] = isa.dot(f, sums[row, x, q], tap, weight)
         return sums
+
+    def interleaved(self, f: Function, isa: InstructionSet, rows: list[Value]) -> Iterator[Value]:
+        """Vectors of the input rows of a pass, whose 32-bit elements are four rows: GROUP vectors a group of rows."""
+        # The last group is filled up with zeros. Its weights are 0 as well.
+        rows = rows + [Value(rows[0].type, "zeroinitializer")] * (4 * self.groups - len(rows))
+        return (part for g in range(self.groups) for part in interleaved(f, isa, rows[4 * g : 4 * g + 4]))
 
     def bias_offset(self, isa: InstructionSet, q: int) -> int:
         """The offset of vector `q` of the biases; q = 4 gives the end of the biases."""

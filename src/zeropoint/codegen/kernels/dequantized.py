@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Floats, Residual, TileSums, TileTarget
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Extended, Floats, Residual
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -28,19 +28,15 @@ PANEL = 16 << 10
 
 
 @dataclass(frozen=True)
-class PackedFloats:
-    """Arithmetic on `count` blocks with equal numbers of terms, whose weights have `bits` bits. The rest is `floats`.
+class PackedFloats(Extended[Floats]):
+    """Arithmetic on `count` blocks with equal numbers of terms, whose weights have `bits` bits.
 
-    Parameters are those of `floats`, then the scales of each block and, with `points`, its zero points (both f32).
+    Parameters are those of `inner`, then the scales of each block and, with `points`, its zero points (both f32).
     """
 
-    floats: Floats
     bits: int
     count: int
     points: bool
-    halves = 1
-    channel_bytes = 4
-    in_order = True
 
     @property
     def packed(self) -> int:
@@ -50,37 +46,24 @@ class PackedFloats:
     @property
     def residual(self) -> Residual | None:
         """The term that is added at the end."""
-        return self.floats.residual
+        return self.inner.residual
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
-        return self.floats.size(isa, count) + self.count * self._block_bytes(isa, count)
+        return self.inner.size(isa, count) + self.count * self._block_bytes(isa, count)
 
     def _block_bytes(self, isa: InstructionSet, count: int) -> int:
         return (2 if self.points else 1) * count * isa.bytes
-
-    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """Zeros, because the biases are added last."""
-        return self.floats.starts(f, isa, parameters, count)
-
-    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """acc plus one product."""
-        return self.floats.step(f, isa, acc, word, weight)
-
-    def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
-        """Add the bias, clamp, add the residual, store."""
-        self.floats.finish(f, isa, pixels, parameters, to)
 
     def block(
         self, f: Function, isa: InstructionSet, parameters: Value, count: int, index: Value
     ) -> list[tuple[Value, Value | None]]:
         """The scales and zero points of a block, for each of `count` vectors."""
-        offset = f.add(f.mul(index, self._block_bytes(isa, count)), self.floats.size(isa, count))
+        offset = f.add(f.mul(index, self._block_bytes(isa, count)), self.inner.size(isa, count))
         here, type_ = f.at(parameters, offset), vector(isa.width, "float")
-        scales = [f.load(type_, here, n * isa.bytes, align=isa.bytes) for n in range(count)]
-        if not self.points:
-            return [(scale, None) for scale in scales]
-        return [(s, f.load(type_, here, (count + n) * isa.bytes, align=isa.bytes)) for n, s in enumerate(scales)]
+        scales = f.vectors(type_, here, count)
+        points = f.vectors(type_, here, count, count) if self.points else [None] * count
+        return list(zip(scales, points, strict=True))
 
     def panel(self, terms: int, vector_bytes: int) -> tuple[int, int]:
         """The numbers of terms in a panel, of `vector_bytes` each, and of terms in it that share their scales."""

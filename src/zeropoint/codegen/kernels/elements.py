@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, greatest, least, nearest, within
+from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, greatest, least, nearest
 from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
 from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
@@ -21,7 +22,7 @@ from zeropoint.codegen.kernels.integers import BINARY_INTEGERS, UNARY_INTEGERS, 
 from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized, quantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
-from zeropoint.codegen.kernels.scalars import converted
+from zeropoint.codegen.kernels.scalars import bounded, converted
 from zeropoint.codegen.kernels.word_scalars import (
     EveryOther,
     Interleaved,
@@ -252,7 +253,7 @@ def apply(f: Function, scalar: Scalar, operands: Sequence[Scalar], values: Seque
     # Before the tables of plain ops: these need more than the values, such as the signedness of operands.
     special = _SPECIAL.get(scalar.name or type(scalar.what))
     if special is not None:
-        return special(f, scalar, operands, values)
+        return special(f, scalar.what, scalar, operands, values)
     op, kind = scalar.name, element(values[0].type)
     # i1 is compared as unsigned: as a signed number, true would be -1 and below false.
     if op in ("maximum", "minimum"):
@@ -291,12 +292,12 @@ def _extreme(f: Function, name: str, signed: bool, left: Value, right: Value) ->
     return f.intrinsic(f"{'s' if signed else 'u'}{name}", left, right)
 
 
-Special = Callable[[Function, Scalar, Sequence[Scalar], Sequence[Value]], Value]
+Special = Callable[[Function, Any, Scalar, Sequence[Scalar], Sequence[Value]], Value]
+"""The value of a scalar: (f, its `what`, the scalar, its operands, their values)."""
 
 
-def _compare(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    assert isinstance(i.what, Compare)
-    direction, total, of = i.what.direction, i.what.total, operands[0]
+def _compare(f: Function, by: Compare, _: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
+    direction, total, of = by.direction, by.total, operands[0]
     if of.type in FLOATS and not total:
         # Ordered comparisons are false for NaN. Only `ne` must be true, because it is the negation of `eq`.
         return f.compare("une" if direction == "ne" else "o" + direction, *values)
@@ -314,32 +315,22 @@ def _total_order(f: Function, x: Value) -> Value:
     return f.select(negative, turned, bits)
 
 
-def _clamp(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    low, x, high = values
+def _clamp(f: Function, signed: bool, low: Value, x: Value, high: Value) -> Value:
     # StableHLO defines min(max(x, low), high). If low > high, this is `high`, in which LLVM's clamp idioms differ.
-    raised = _extreme(f, "max", i.signed, x, low)
-    return _extreme(f, "min", i.signed, raised, high)
+    return _extreme(f, "min", signed, _extreme(f, "max", signed, x, low), high)
 
 
-def _narrow(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    assert isinstance(i.what, Narrow)
-    return narrowed(f, values[0], i.what.form)
-
-
-def _requantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    assert isinstance(i.what, Requantize)
+def _requantize(f: Function, by: Requantize, i: Scalar, _: Sequence[Scalar], values: Sequence[Value]) -> Value:
     acc, multiplier, *shift = values
-    zero = constant(like(acc, "i32"), i.what.zero_point)
-    past = i.what.zero_point != 0 and i.type == "i32"
-    shifted = shift[0] if shift else None
-    total = requantized(f, i.what.behaviour, acc, multiplier, shifted, zero, past_words=past)
-    return converted(f, f.clamp(total, i.what.low, i.what.high), i.type, signed=True)
+    zero = constant(like(acc, "i32"), by.zero_point)
+    past = by.zero_point != 0 and i.type == "i32"
+    total = requantized(f, by.behaviour, acc, multiplier, shift[0] if shift else None, zero, past_words=past)
+    return converted(f, f.clamp(total, by.low, by.high), i.type, signed=True)
 
 
-def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
+def _weighted_sum(f: Function, by: CommonScaleSum, i: Scalar, _: Sequence[Scalar], values: Sequence[Value]) -> Value:
     """clamp(zp + (sum_i (x_i - z_i) A_i + 2^(N-1)) >> N), in i32."""
-    by, total = i.what, None
-    assert isinstance(by, CommonScaleSum)
+    total = None
     for x, factor, z in zip(values, by.multipliers, by.zero_points, strict=True):
         term = f.mul(f.add(converted(f, x, "i32", signed=True), -z), factor)
         total = term if total is None else f.binary("add", total, term)
@@ -350,45 +341,35 @@ def _weighted_sum(f: Function, i: Scalar, operands: Sequence[Scalar], values: Se
     return converted(f, f.clamp(shifted, by.storage_min, by.storage_max), i.type, signed=True)
 
 
-def _quotient(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    assert isinstance(i.what, Division)
+def _quotient(f: Function, by: Division, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
     centred = [
         f.add(converted(f, value, "i32", signed=True), -zero)
-        for value, zero in zip(values, i.what.zero_points, strict=True)
+        for value, zero in zip(values, by.zero_points, strict=True)
     ]
     # |q - z| is at most the range of the storage. These bounds decide whether the quotient may be computed in f64.
     first, second = ((1 << WIDTHS[operand.type]) - 1 for operand in operands)
-    found = f.add(rounded_quotient(f, i.what, centred[0], centred[1], (first, second)), i.what.zero_point)
-    return converted(f, f.clamp(found, i.what.storage_min, i.what.storage_max), i.type, signed=True)
-
-
-def _quantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    assert isinstance(i.what, Quantize)
-    return quantized(f, i.what, i.type, *values)
-
-
-def _dequantize(f: Function, i: Scalar, operands: Sequence[Scalar], values: Sequence[Value]) -> Value:
-    assert isinstance(i.what, Dequantize)
-    return dequantized(f, i.what, i.type, values[0], signed=operands[0].signed)
+    found = f.add(rounded_quotient(f, by, centred[0], centred[1], (first, second)), by.zero_point)
+    return converted(f, f.clamp(found, by.storage_min, by.storage_max), i.type, signed=True)
 
 
 _SPECIAL: dict[str | type[What], Special] = {
-    "bitcast_convert": lambda f, i, _, values: f.bits(values[0], like(values[0], i.type)),
-    "clamp": _clamp,
+    "bitcast_convert": lambda f, by, i, of, values: f.bits(values[0], like(values[0], i.type)),
+    "clamp": lambda f, by, i, of, values: _clamp(f, i.signed, *values),
     Compare: _compare,
-    "convert": lambda f, i, of, values: converted(f, values[0], i.type, signed=of[0].signed, to_signed=i.signed),
-    Dequantize: _dequantize,
+    "convert": lambda f, by, i, of, values: converted(f, values[0], i.type, signed=of[0].signed, to_signed=i.signed),
+    Dequantize: lambda f, by, i, of, values: dequantized(f, by, i.type, values[0], signed=of[0].signed),
     Division: _quotient,
-    "greatest": lambda f, i, _, values: greatest(f, *values),
-    "least": lambda f, i, _, values: least(f, *values),
-    "multiply_add": lambda f, i, _, values: f.intrinsic("fma", *values),
-    "multiply_high": lambda f, i, _, values: multiply_high(f, *values),
-    Narrow: _narrow,
-    Nearest: lambda f, i, _, values: nearest(f, values[0]),
-    Quantize: _quantize,
+    "greatest": lambda f, by, i, of, values: greatest(f, *values),
+    "least": lambda f, by, i, of, values: least(f, *values),
+    "multiply_add": lambda f, by, i, of, values: f.intrinsic("fma", *values),
+    "multiply_high": lambda f, by, i, of, values: multiply_high(f, *values),
+    Narrow: lambda f, by, i, of, values: narrowed(f, values[0], by.form),
+    Nearest: lambda f, by, i, of, values: nearest(f, values[0]),
+    Quantize: lambda f, by, i, of, values: quantized(f, by, i.type, *values),
     Requantize: _requantize,
-    "select": lambda f, i, _, values: f.select(*values),
+    "select": lambda f, by, i, of, values: f.select(*values),
     CommonScaleSum: _weighted_sum,
-    Truncated: lambda f, i, _, values: f.cast("fptosi", values[0], like(values[0], "i32")),
-    Within: lambda f, i, _, values: within(f, i.what, values[0]),
+    Truncated: lambda f, by, i, of, values: f.cast("fptosi", values[0], like(values[0], "i32")),
+    Within: lambda f, by, i, of, values: bounded(f, values[0], by.low, by.high),
 }
+"""The scalars that need more than the values of their arguments, and those of this project."""

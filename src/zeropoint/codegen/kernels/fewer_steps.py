@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zeropoint.codegen.kernels import high_products, normalized, pair_sums
+from zeropoint.codegen.kernels.bodies import NewBody
 from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars
-from zeropoint.codegen.kernels.high_products import needed, with_high_products
+from zeropoint.codegen.kernels.high_products import with_high_products
 from zeropoint.codegen.kernels.pair_sums import with_pair_sums
 from zeropoint.codegen.kernels.word_scalars import Raised, Saturated
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -44,18 +45,15 @@ def in_fewer_steps(
 
 def _without_idle(body: Scalars, wide: Sequence[bool]) -> tuple[Scalars, Sequence[bool]]:
     """The body without conversions to the same type, and which of its scalars are wide."""
-    made: list[Scalar] = []
-    numbers: list[int] = []
-    kept: list[bool] = []
+    new, kept = NewBody(), list[bool]()
     for n, i in enumerate(body):
-        i = replace(i, arguments=tuple(numbers[k] for k in i.arguments))
+        i = new.moved(i)
         # The last one is the result, and stays the last one.
-        idle = n < len(body) - 1 and i.name == "convert" and _is_idle(i, made[i.arguments[0]])
-        numbers.append(i.arguments[0] if idle else len(made))
+        idle = n < len(body) - 1 and i.name == "convert" and _is_idle(i, new.body[i.arguments[0]])
+        new.numbers[n] = i.arguments[0] if idle else new.append(i)
         if not idle:
-            made.append(i)
             kept.append(wide[n])
-    return tuple(made), kept
+    return tuple(new.body), kept
 
 
 def _with_forms(body: Scalars, wide: Sequence[bool], *, raises: bool) -> Scalars:
@@ -63,8 +61,8 @@ def _with_forms(body: Scalars, wide: Sequence[bool], *, raises: bool) -> Scalars
     for n, i in enumerate(body):
         number = made.difference(n, body, wide) if i.name == "subtract" else None
         number = made.narrowed(n, body) if i.name == "convert" else number
-        made.numbers.append(made.append(made.moved(i)) if number is None else number)
-    return needed(tuple(made.body))
+        made.numbers[n] = made.append(made.moved(i)) if number is None else number
+    return made.needed
 
 
 def _is_idle(convert: Scalar, of: Scalar) -> bool:
@@ -76,23 +74,12 @@ def _constant(i: Scalar) -> float | None:
     return i.what.number if isinstance(i.what, Number) else None
 
 
-class _Made:
-    """A body under construction. `numbers` has the new number of each scalar of the old body.
-
-    `raises` says whether the machine has an instruction that shifts each i32 by its own amount.
-    """
+class _Made(NewBody):
+    """`raises` says whether the machine has an instruction that shifts each i32 by its own amount."""
 
     def __init__(self, raises: bool) -> None:
+        super().__init__()
         self._raises = raises
-        self.body: list[Scalar] = []
-        self.numbers: list[int] = []
-
-    def append(self, i: Scalar) -> int:
-        self.body.append(i)
-        return len(self.body) - 1
-
-    def moved(self, i: Scalar) -> Scalar:
-        return replace(i, arguments=tuple(self.numbers[n] for n in i.arguments))
 
     def difference(self, n: int, body: Scalars, wide: Sequence[bool]) -> int | None:
         """The other form of (x - m) k - r; None for other scalars."""
@@ -120,10 +107,8 @@ class _Made:
         if not self._raises or not is_power:
             return self.append(replace(times, arguments=(self.numbers[x], self.numbers[k])))
         # Shift amounts are unsigned. All amounts from 32 on give 0, so they are clamped to 32.
-        of = self.numbers[power.arguments[1]]
-        for what, others in ((Elementwise("convert"), ()), (Elementwise("minimum"), (32,))):
-            ends = [self.append(Scalar(Number(end), "i64", signed=False)) for end in others]
-            of = self.append(Scalar(what, "i64", (of, *ends), signed=False))
+        of = self.op("convert", "i64", self.numbers[power.arguments[1]], signed=False)
+        of = self.op("minimum", "i64", of, self.number(32, "i64", signed=False), signed=False)
         amount = self.append(replace(times, what=Elementwise("convert"), arguments=(of,)))
         return self.append(replace(times, what=Raised(), arguments=(self.numbers[x], amount)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS
-from zeropoint.codegen.kernels.scalars import bounded
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, like
 
@@ -32,12 +31,6 @@ def nearest(f: Function, x: Value) -> Value:
     """The i32 of `Nearest`."""
     # The sum has no fraction bits: its last bits are the integer.
     return f.add(f.bits(f.binary("fadd", x, MAGIC), like(x, "i32")), -MAGIC_BITS)
-
-
-def within(f: Function, by: object, x: Value) -> Value:
-    """The float of `Within`."""
-    assert isinstance(by, Within)
-    return bounded(f, x, by.low, by.high)
 
 
 def greatest(f: Function, left: Value, right: Value) -> Value:

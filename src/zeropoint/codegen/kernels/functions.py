@@ -16,29 +16,11 @@ from zeropoint.numerics.approximations import BINARY, IN_DOUBLE, IN_FLOAT
 from zeropoint.numerics.steps import Steps
 
 
-def _instruction(name: str) -> Callable[[VectorSteps, Value, Value | float], Value]:
-    """A step that is one instruction on two operands."""
+def _op(method: Callable[..., Value], name: str) -> Callable[..., Value]:
+    """A step that is one op of its operands: an instruction (`binary`), a comparison, or an intrinsic."""
 
-    def step(steps: VectorSteps, a: Value, b: Value | float) -> Value:
-        return steps.f.binary(name, a, b)
-
-    return step
-
-
-def _comparison(name: str) -> Callable[[VectorSteps, Value, Value | float], Value]:
-    """A step that compares two operands."""
-
-    def step(steps: VectorSteps, a: Value, b: Value | float) -> Value:
-        return steps.f.compare(name, a, b)
-
-    return step
-
-
-def _intrinsic(name: str) -> Callable[..., Value]:
-    """A step that is an intrinsic of its operands."""
-
-    def step(steps: VectorSteps, *operands: Value) -> Value:
-        return steps.f.intrinsic(name, *operands)
+    def step(steps: VectorSteps, *operands: Value | float) -> Value:
+        return method(steps.f, name, *operands)
 
     return step
 
@@ -57,27 +39,27 @@ class VectorSteps:
 
     integer = number
 
-    plus = _instruction("fadd")
-    minus = _instruction("fsub")
-    times = _instruction("fmul")
-    over = _instruction("fdiv")
-    root = _intrinsic("sqrt")
-    magnitude = _intrinsic("fabs")
-    signed = _intrinsic("copysign")
-    nearest = _intrinsic("roundeven")
-    towards_zero = _intrinsic("trunc")
-    is_less = _comparison("olt")
-    is_greater = _comparison("ogt")
-    is_equal = _comparison("oeq")
-    both = masked = _instruction("and")
-    either = merged = _instruction("or")
-    added = _instruction("add")
-    subtracted = _instruction("sub")
-    multiplied = _instruction("mul")
-    up = _instruction("shl")
-    down = _instruction("lshr")
-    halved = _instruction("ashr")
-    is_below = _comparison("ult")
+    plus = _op(Function.binary, "fadd")
+    minus = _op(Function.binary, "fsub")
+    times = _op(Function.binary, "fmul")
+    over = _op(Function.binary, "fdiv")
+    root = _op(Function.intrinsic, "sqrt")
+    magnitude = _op(Function.intrinsic, "fabs")
+    signed = _op(Function.intrinsic, "copysign")
+    nearest = _op(Function.intrinsic, "roundeven")
+    towards_zero = _op(Function.intrinsic, "trunc")
+    is_less = _op(Function.compare, "olt")
+    is_greater = _op(Function.compare, "ogt")
+    is_equal = _op(Function.compare, "oeq")
+    both = masked = _op(Function.binary, "and")
+    either = merged = _op(Function.binary, "or")
+    added = _op(Function.binary, "add")
+    subtracted = _op(Function.binary, "sub")
+    multiplied = _op(Function.binary, "mul")
+    up = _op(Function.binary, "shl")
+    down = _op(Function.binary, "lshr")
+    halved = _op(Function.binary, "ashr")
+    is_below = _op(Function.compare, "ult")
 
     def negated(self, x: Value) -> Value:
         return self.f.let(x.type, f"fneg {x}")

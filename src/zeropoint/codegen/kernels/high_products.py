@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from zeropoint.codegen.kernels.bodies import needed
 from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars
 from zeropoint.codegen.llvm.isa import InstructionSet
 
@@ -20,7 +21,7 @@ def has_form(isa: InstructionSet) -> bool:
 
 def with_high_products(body: Scalars) -> Scalars:
     """A body in which upper halves of products are `multiply_high`. Scalars that become unused are removed."""
-    return needed(tuple(_high_product(i, body) or i for i in body))
+    return needed([_high_product(i, body) or i for i in body])
 
 
 def _high_product(i: Scalar, body: Scalars) -> Scalar | None:
@@ -43,13 +44,3 @@ def _argument(i: Scalar, body: Scalars) -> Scalar:
 
 def _is_signed_word(i: Scalar) -> bool:
     return i.type == "i32" and i.signed
-
-
-def needed(body: Scalars) -> Scalars:
-    """The scalars that are needed for the last one."""
-    wanted = {len(body) - 1}
-    for n in reversed(range(len(body))):
-        if n in wanted:
-            wanted |= set(body[n].arguments)
-    numbers = {n: number for number, n in enumerate(sorted(wanted))}
-    return tuple(replace(body[n], arguments=tuple(numbers[k] for k in body[n].arguments)) for n in numbers)

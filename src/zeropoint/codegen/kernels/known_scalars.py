@@ -20,18 +20,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from zeropoint.codegen.kernels.bodies import NewBody
 from zeropoint.codegen.kernels.elements import (
     Argument,
     Compare,
     Dequantize,
-    Elementwise,
     Number,
     Requantize,
     Scalar,
     Scalars,
 )
 from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within
-from zeropoint.codegen.kernels.high_products import needed
 from zeropoint.codegen.kernels.quantize import NEAR
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.types import FLOATS, WIDTHS
@@ -81,27 +80,25 @@ def _fits(known: Magnitude, i: Scalar) -> bool:
     return i.signed and known.most < 2.0 ** (WIDTHS[i.type] - 1)
 
 
-class _Rewriting:
+class _Rewriting(NewBody):
     def __init__(self, body: Scalars, isa: InstructionSet, arguments: Mapping[int, Magnitude | None]):
+        super().__init__()
         self.old, self.isa, self.given = body, isa, arguments
-        self.body: list[Scalar] = []
         self.known: list[Magnitude | None] = []
-        self.numbers: list[int] = []
 
     def run(self) -> Scalars:
-        for i in self.old:
-            i = replace(i, arguments=tuple(self.numbers[n] for n in i.arguments))
-            self.numbers.append(self._made(i))
+        for n, i in enumerate(self.old):
+            self.numbers[n] = self._made(self.moved(i))
         # The result is the last one.
-        if self.numbers[-1] != len(self.body) - 1:
-            last = self.body[self.numbers[-1]]
-            self.append(Scalar(Elementwise("convert"), last.type, (self.numbers[-1],), last.signed))
-        return needed(tuple(self.body))
+        result = self.numbers[len(self.old) - 1]
+        if result != len(self.body) - 1:
+            last = self.body[result]
+            self.op("convert", last.type, result, signed=last.signed)
+        return self.needed
 
     def append(self, i: Scalar) -> int:
-        self.body.append(i)
         self.known.append(self._of(i))
-        return len(self.body) - 1
+        return super().append(i)
 
     def _made(self, i: Scalar) -> int:
         """Append a scalar, or another form of it. Returns its number."""
@@ -123,7 +120,7 @@ class _Rewriting:
         rounded = self.body[n]
         if rounded.name != "round_nearest_even" or rounded.type != "float" or not self._is_near(rounded.arguments[0]):
             return None
-        return self._converted(i, self.append(Scalar(Nearest(), _WORD, rounded.arguments)))
+        return self._converted(i, self.op(Nearest(), _WORD, *rounded.arguments))
 
     def _is_near(self, n: int) -> bool:
         known = self.known[n]
@@ -134,7 +131,7 @@ class _Rewriting:
         of = self.body[n]
         if (of.type, of.signed) == (like.type, like.signed):
             return n
-        return self.append(Scalar(Elementwise("convert"), like.type, (n,), like.signed))
+        return self.op("convert", like.type, n, signed=like.signed)
 
     def _requantized(self, i: Scalar, by: Requantize) -> int | None:
         acc, multiplier = i.arguments[0], self.body[i.arguments[1]].what
@@ -149,17 +146,14 @@ class _Rewriting:
         if abs(by.zero_point) > NEAR:
             return None  # the sum could exceed 32 bits
         if factor != 1:
-            real = self.append(Scalar(Elementwise("convert"), "float", (acc,)))
-            product = self.append(Scalar(Elementwise("multiply"), "float", (real, i.arguments[1])))
-            acc = self.append(Scalar(Nearest(), _WORD, (product,)))
-        low, high = (self.append(Scalar(Number(n), _WORD)) for n in (by.low, by.high))
+            real = self.op("convert", "float", acc)
+            acc = self.op(Nearest(), _WORD, self.op("multiply", "float", real, i.arguments[1]))
+        low, high = (self.number(n, _WORD) for n in (by.low, by.high))
         total = self._plus(acc, by.zero_point)
-        return self._converted(i, self.append(Scalar(Elementwise("clamp"), _WORD, (low, total, high))))
+        return self._converted(i, self.op("clamp", _WORD, low, total, high))
 
     def _plus(self, n: int, number: int) -> int:
-        if not number:
-            return n
-        return self.append(Scalar(Elementwise("add"), _WORD, (n, self.append(Scalar(Number(number), _WORD)))))
+        return self.op("add", _WORD, n, self.number(number, _WORD)) if number else n
 
     def _limited(self, acc: Scalar, by: Requantize) -> int | None:
         """A float that is rounded to `acc`, within the bounds of the result before it is rounded. NaN becomes 0."""
@@ -168,13 +162,12 @@ class _Rewriting:
         if rounded.name != "round_nearest_even" or acc.type != _WORD or not acc.signed or max(-low, high) > NEAR:
             return None
         (x,), real = rounded.arguments, rounded.type
-        known = self.append(Scalar(Compare("eq"), "i1", (x, x), signed=False))
-        zero = self.append(Scalar(Number(0.0), real))
-        number = self.append(Scalar(Elementwise("select"), real, (known, x, zero)))
-        inside = self.append(Scalar(Within(low, high), real, (number,)))
+        known = self.op(Compare("eq"), "i1", x, x, signed=False)
+        number = self.op("select", real, known, x, self.number(0.0, real))
+        inside = self.op(Within(low, high), real, number)
         if real == "float":
-            return self.append(Scalar(Nearest(), _WORD, (inside,)))
-        return self.append(Scalar(Truncated(), _WORD, (self.append(replace(rounded, arguments=(inside,))),)))
+            return self.op(Nearest(), _WORD, inside)
+        return self.op(Truncated(), _WORD, self.append(replace(rounded, arguments=(inside,))))
 
     def _within(self, i: Scalar) -> int | None:
         """A clamp of a finite float to numbers."""
@@ -195,19 +188,19 @@ class _Rewriting:
         if of.type != "double":
             return None
         if (factors := self._factors(of)) is not None:
-            return self.append(Scalar(Elementwise("multiply"), "float", factors))
+            return self.op("multiply", "float", *factors)
         if of.name != "multiply_add" or not self._is_exact(*of.arguments):
             return None
         words = [self._word(n) for n in of.arguments]
         known = tuple(n for n in words if n is not None)
-        return self.append(Scalar(Elementwise("plus_product"), "float", known)) if len(known) == len(words) else None
+        return self.op("plus_product", "float", *known) if len(known) == len(words) else None
 
     def _multiply_add(self, i: Scalar) -> int | None:
         """A sum in f64 with a product of two f32, which is exact."""
         for product, addend in (i.arguments, i.arguments[::-1]):
             if self.isa.fused and self._factors(self.body[product]) is not None:
                 factors = self.body[product].arguments
-                return self.append(Scalar(Elementwise("multiply_add"), "double", (*factors, addend)))
+                return self.op("multiply_add", "double", *factors, addend)
         return None
 
     def _factors(self, i: Scalar) -> tuple[int, int] | None:
@@ -222,7 +215,7 @@ class _Rewriting:
         i = self.body[n]
         if isinstance(i.what, Number):
             same = float(np.float32(i.what.number)) == i.what.number
-            return self.append(Scalar(i.what, "float")) if same else None
+            return self.op(i.what, "float") if same else None
         if i.name != "convert":
             return None
         (of,) = i.arguments
@@ -232,7 +225,7 @@ class _Rewriting:
         if known is None or known.most > 1 << 24:
             return None
         # Integers of 24 bits are f32.
-        return self.append(Scalar(i.what, "float", i.arguments))
+        return self.op(i.what, "float", *i.arguments)
 
     def _is_exact(self, *arguments: int) -> bool:
         """Whether f64 represents a b + c."""

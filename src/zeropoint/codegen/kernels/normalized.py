@@ -20,9 +20,10 @@ even and for odd elements (`interleaved.py`), with all that is between them and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars, What
+from zeropoint.codegen.kernels.bodies import NewBody
+from zeropoint.codegen.kernels.elements import Number, Scalar, Scalars
 from zeropoint.codegen.kernels.row_steps import NormalizedRow, normalized_rows
 from zeropoint.codegen.kernels.word_scalars import EveryOther, Interleaved, PairProduct, Rebased
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -81,98 +82,88 @@ def _is_result(body: Scalars, i: Scalar) -> bool:
     return all(isinstance(n, Number) and low <= n.number <= high for n in (body[first].what, body[last].what))
 
 
-@dataclass
-class _Made:
-    """A body in the making. `numbers` has the new number of each scalar of the old one that is not `between`.
+class _Made(NewBody):
+    """`numbers` are those of scalars that are not `between`.
 
     `pairs` has the new numbers of those between, for even and for odd elements.
     """
 
-    old: Scalars
-    was_wide: Sequence[bool]
-    between: set[int]
-    adds: bool
-    body: list[Scalar] = field(default_factory=list[Scalar])
-    wide: list[bool] = field(default_factory=list[bool])
-    numbers: dict[int, int] = field(default_factory=dict[int, int])
-    pairs: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    def __init__(self, old: Scalars, was_wide: Sequence[bool], between: set[int], adds: bool):
+        super().__init__()
+        self.old, self.was_wide, self.between, self.adds = old, was_wide, between, adds
+        self.wide: list[bool] = []
+        self.pairs: dict[int, tuple[int, int]] = {}
 
     def whole(self, row: NormalizedRow) -> tuple[Scalars, Sequence[bool]]:
         """The new body, and which of its scalars are wide."""
         for n, i in enumerate(self.old):
             if n == row.integers:
-                self.numbers[n] = self._op("convert", "i32", self._words(self.numbers[i.arguments[0]]))
+                self.numbers[n] = self.op("convert", "i32", self._words(self.numbers[i.arguments[0]]))
             elif n == row.steps.normalized.number:
                 self.pairs[n] = self._normalized(row)
             elif n in self.between:
-                even, odd = (self._append(i, self._every_other(i, part)) for part in (0, 1))
+                even, odd = (self.append(replace(i, arguments=self._every_other(i, part))) for part in (0, 1))
                 self.pairs[n] = even, odd
             elif self.between.isdisjoint(i.arguments):
-                self.numbers[n] = self._append(i, [self.numbers[k] for k in i.arguments], wide=self.was_wide[n])
+                self.numbers[n] = self.append(self.moved(i))
+                self.wide[-1] |= self.was_wide[n]
             else:
                 self.numbers[n] = self._result(i)
         return tuple(self.body), self.wide
 
-    def _append(self, i: Scalar, arguments: Sequence[int], *, wide: bool = False) -> int:
-        self.body.append(Scalar(i.what, i.type, tuple(arguments), i.signed))
-        self.wide.append(wide or any(self.wide[n] for n in arguments))
-        return len(self.body) - 1
+    def append(self, i: Scalar) -> int:
+        self.wide.append(any(self.wide[n] for n in i.arguments))
+        return super().append(i)
 
-    def _op(self, what: What | str, type_: str, *arguments: int) -> int:
-        return self._append(Scalar(Elementwise(what) if isinstance(what, str) else what, type_), arguments)
-
-    def _number(self, number: int, type_: str) -> int:
-        return self._op(Number(number), type_)
-
-    def _every_other(self, i: Scalar, part: int) -> list[int]:
+    def _every_other(self, i: Scalar, part: int) -> tuple[int, ...]:
         """The arguments of a scalar between, for even (0) or for odd (1) elements."""
         found: list[int] = []
         for k in i.arguments:
             if k in self.pairs:
                 found.append(self.pairs[k][part])
             elif self.was_wide[k]:
-                found.append(self._op(EveryOther(part), self.old[k].type, self.numbers[k]))
+                found.append(self.op(EveryOther(part), self.old[k].type, self.numbers[k]))
             else:
                 found.append(self.numbers[k])
-        return found
+        return tuple(found)
 
     def _result(self, i: Scalar) -> int:
         """Both halves packed to i16, then clamped: a vector has twice as many elements there."""
         low, x, high = self.old[i.arguments[0]].arguments
-        words = self._op(Interleaved(), "i16", *self.pairs[x])
-        ends = [self._op(self.old[n].what, "i16") for n in (low, high)]
-        clamped = self._op("clamp", "i16", ends[0], words, ends[1])
-        return clamped if i.type == "i16" else self._op("convert", i.type, clamped)
+        words = self.op(Interleaved(), "i16", *self.pairs[x])
+        ends = [self.op(self.old[n].what, "i16") for n in (low, high)]
+        clamped = self.op("clamp", "i16", ends[0], words, ends[1])
+        return clamped if i.type == "i16" else self.op("convert", i.type, clamped)
 
     def _normalized(self, row: NormalizedRow) -> tuple[int, int]:
         """t of even and of odd elements."""
         q, factor, k, shift = self._line(row)
-        half = self._op("add", "i64", factor, self._number(1 << WORD - 1, "i64"))
+        half = self.op("add", "i64", factor, self.number(1 << WORD - 1, "i64"))
         (high, _), (_, low), (start, carried) = self._parts(half), self._parts(factor), self._parts(k)
-        one, word = self._number(1 << WORD, "i32"), self._number(WORD, "i32")
+        one, word = self.number(1 << WORD, "i32"), self.number(WORD, "i32")
         found: list[int] = []
         for part in (0, 1):
             # A factor in the upper half of a pair is that of the odd element.
-            factors = [self._op("shift_left", "i32", each, word) if part else each for each in (high, low)]
-            total = self._op(PairProduct(), "i32", q, factors[0], start)
-            small = self._op(PairProduct(), "i32", q, factors[1], carried)
+            factors = [self.op("shift_left", "i32", each, word) if part else each for each in (high, low)]
+            total = self.op(PairProduct(), "i32", q, factors[0], start)
+            small = self.op(PairProduct(), "i32", q, factors[1], carried)
             total = (
-                self._op(PairProduct(), "i32", small, one, total)
+                self.op(PairProduct(), "i32", small, one, total)
                 if self.adds
-                else self._op("add", "i32", total, self._op("shift_right_arithmetic", "i32", small, word))
+                else self.op("add", "i32", total, self.op("shift_right_arithmetic", "i32", small, word))
             )
-            found.append(self._op("shift_right_arithmetic", "i32", total, self._op("convert", "i32", shift)))
+            found.append(self.op("shift_right_arithmetic", "i32", total, self.op("convert", "i32", shift)))
         return found[0], found[1]
 
     def _words(self, n: int) -> int:
         """An i8 or i16 as i16: pairs of i16 are added to i32 in one instruction."""
-        return n if self.body[n].type == "i16" else self._op("convert", "i16", n)
+        return n if self.body[n].type == "i16" else self.op("convert", "i16", n)
 
     def _parts(self, number: int) -> tuple[int, int]:
         """A number of a row as 2^16 times an i32, and the rest."""
-        high = self._op("shift_right_arithmetic", "i64", number, self._number(WORD, "i64"))
-        low = self._op("and", "i64", number, self._number((1 << WORD) - 1, "i64"))
-        return self._op("convert", "i32", high), self._op("convert", "i32", low)
+        high = self.op("shift_right_arithmetic", "i64", number, self.number(WORD, "i64"))
+        low = self.op("and", "i64", number, self.number((1 << WORD) - 1, "i64"))
+        return self.op("convert", "i32", high), self.op("convert", "i32", low)
 
     def _line(self, row: NormalizedRow) -> tuple[int, int, int, int]:
         """q, G, K, and the last shift."""
@@ -181,29 +172,29 @@ class _Made:
             self.numbers[each.number] for each in (steps.mean, steps.left, steps.rho, steps.factor)
         )
         (q,) = self.body[self.numbers[row.integers]].arguments
-        shift = self._op("subtract", "i64", self._number(MOST_LEFT, "i64"), left)
+        shift = self.op("subtract", "i64", self.number(MOST_LEFT, "i64"), left)
         bytes_ = self.old[self.old[row.integers].arguments[0]].type == "i8"
         if row.norm.most_left > MOST_LEFT and not bytes_:
             q, mean, left, shift = self._rebased(q, mean, left)
-        product = self._op("subtract", "i64", self._number(1 << 40, "i64"), self._op("multiply", "i64", rho, factor))
-        rest = self._op("shift_right_arithmetic", "i64", product, left)
-        k = self._op("subtract", "i64", rest, self._op("multiply", "i64", mean, factor))
+        product = self.op("subtract", "i64", self.number(1 << 40, "i64"), self.op("multiply", "i64", rho, factor))
+        rest = self.op("shift_right_arithmetic", "i64", product, left)
+        k = self.op("subtract", "i64", rest, self.op("multiply", "i64", mean, factor))
         if row.norm.most_left > MOST_LEFT and bytes_:
             # Numbers of 8 bits have room for every e.
-            q = self._op("multiply", "i16", q, self._number(1 << MORE, "i16"))
-            k = self._op("multiply", "i64", k, self._number(1 << MORE, "i64"))
-            shift = self._op("add", "i64", shift, self._number(MORE, "i64"))
+            q = self.op("multiply", "i16", q, self.number(1 << MORE, "i16"))
+            k = self.op("multiply", "i64", k, self.number(1 << MORE, "i64"))
+            shift = self.op("add", "i64", shift, self.number(MORE, "i64"))
         return q, factor, k, shift
 
     def _rebased(self, q: int, mean: int, left: int) -> tuple[int, int, int, int]:
         """What takes the places of q, mu in K, l and the last shift, where l may exceed 25."""
-        zero, most = self._number(0, "i64"), self._number(MOST_LEFT, "i64")
-        more = self._op("maximum", "i64", self._op("subtract", "i64", left, most), zero)
-        left = self._op("subtract", "i64", left, more)
+        zero, most = self.number(0, "i64"), self.number(MOST_LEFT, "i64")
+        more = self.op("maximum", "i64", self.op("subtract", "i64", left, most), zero)
+        left = self.op("subtract", "i64", left, more)
         # All bits of the mean, or none.
-        below = self._op("subtract", "i64", zero, more)
-        inside = self._op("and", "i64", mean, self._op("shift_right_arithmetic", "i64", below, self._number(63, "i64")))
-        unit = self._op("shift_left", "i64", self._number(1, "i64"), more)
-        by, off = (self._op("convert", "i16", n) for n in (unit, self._op("multiply", "i64", inside, unit)))
-        q = self._op(Rebased(), "i16", q, by, off)
-        return q, self._op("subtract", "i64", mean, inside), left, self._op("subtract", "i64", most, left)
+        below = self.op("subtract", "i64", zero, more)
+        inside = self.op("and", "i64", mean, self.op("shift_right_arithmetic", "i64", below, self.number(63, "i64")))
+        unit = self.op("shift_left", "i64", self.number(1, "i64"), more)
+        by, off = (self.op("convert", "i16", n) for n in (unit, self.op("multiply", "i64", inside, unit)))
+        q = self.op(Rebased(), "i16", q, by, off)
+        return q, self.op("subtract", "i64", mean, inside), left, self.op("subtract", "i64", most, left)

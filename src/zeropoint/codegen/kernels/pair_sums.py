@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zeropoint.codegen.kernels.elements import Elementwise, Number, Reduce, Scalar, Scalars
-from zeropoint.codegen.kernels.high_products import needed
+from zeropoint.codegen.kernels.bodies import NewBody
+from zeropoint.codegen.kernels.elements import Number, Reduce, Scalar, Scalars
 from zeropoint.codegen.kernels.word_scalars import PairSum
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -43,35 +43,24 @@ def with_pair_sums(body: Scalars, length: int) -> Scalars:
         found.update(squares)
         if squares:
             totals[n] = {what.part: total for total, (what, _) in squares.items()}
-    made: list[Scalar] = []
-    numbers: list[int] = []
+    new = NewBody()
     for n, i in enumerate(body):
-        arguments = tuple(numbers[k] for k in i.arguments)
+        i = new.moved(i)
         if n in found:
             what, x = found[n]
-            made.append(Scalar(what, "i32", (numbers[x],)))
-            arguments = (len(made) - 1,)
+            i = replace(i, arguments=(new.op(what, "i32", new.numbers[x]),))
         if n in totals:
-            arguments = _whole(made, *(numbers[totals[n][part]] for part in ("high", "all")))
-        numbers.append(len(made))
-        made.append(replace(i, arguments=arguments))
-    return needed(tuple(made))
+            i = replace(i, arguments=_whole(new, *(new.numbers[totals[n][part]] for part in ("high", "all"))))
+        new.numbers[n] = new.append(i)
+    return new.needed
 
 
-def _whole(made: list[Scalar], high: int, every: int) -> tuple[int, int]:
+def _whole(new: NewBody, high: int, every: int) -> tuple[int, int]:
     """Append high 2^15 and low in 64 bits, from the sums of p >> 15 and of p. Returns their numbers."""
-    first = len(made)
-    wide = Scalar(Elementwise("convert"), "i64", (high,))
-    made += [
-        Scalar(Number(1 << LOW_BITS), "i32"),
-        Scalar(Elementwise("multiply"), "i32", (high, first)),
-        Scalar(Elementwise("subtract"), "i32", (every, first + 1)),
-        replace(wide, arguments=(first + 2,)),
-        wide,
-        Scalar(Number(1 << LOW_BITS), "i64"),
-        Scalar(Elementwise("multiply"), "i64", (first + 4, first + 5)),
-    ]
-    return first + 6, first + 3
+    scaled = new.op("multiply", "i32", high, new.number(1 << LOW_BITS, "i32"))
+    low = new.op("convert", "i64", new.op("subtract", "i32", every, scaled))
+    wide = new.op("convert", "i64", high)
+    return new.op("multiply", "i64", wide, new.number(1 << LOW_BITS, "i64")), low
 
 
 def _adds(i: Scalar) -> bool:

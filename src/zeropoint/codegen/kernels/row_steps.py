@@ -5,7 +5,7 @@ The bounds of its integers hold of this sequence of ops as a whole, so it is fou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.elements import Elementwise, Number, Reduce, Scalar, Scalars
@@ -27,6 +27,15 @@ class FoundScalar:
 Operand = FoundScalar | int
 
 
+def _op(name: str) -> Callable[..., FoundScalar]:
+    """A step that is one op, of the type of the scalars among its operands."""
+
+    def step(steps: _Steps, *operands: Operand) -> FoundScalar:
+        return steps.op(name, operands)
+
+    return step
+
+
 class _Steps:
     """`RowWords` of a body: each op is the scalar that computes it. Raises _MissingStep if there is none."""
 
@@ -39,7 +48,7 @@ class _Steps:
             raise _MissingStep
         return FoundScalar(self._numbers[i])
 
-    def _op(self, name: str, *operands: Operand) -> FoundScalar:
+    def op(self, name: str, operands: Sequence[Operand]) -> FoundScalar:
         type_ = next(self._body[each.number].type for each in operands if isinstance(each, FoundScalar))
         found = [
             each if isinstance(each, FoundScalar) else self._find(Scalar(Number(each), type_)) for each in operands
@@ -63,32 +72,17 @@ class _Steps:
     def every(self, number: FoundScalar) -> FoundScalar:
         return self.word(number)
 
-    def add(self, left: Operand, right: Operand) -> FoundScalar:
-        return self._op("add", left, right)
-
-    def subtract(self, left: Operand, right: Operand) -> FoundScalar:
-        return self._op("subtract", left, right)
-
-    def multiply(self, left: Operand, right: Operand) -> FoundScalar:
-        return self._op("multiply", left, right)
-
-    def divide(self, left: Operand, right: Operand) -> FoundScalar:
-        return self._op("divide", left, right)
-
-    def maximum(self, left: Operand, right: Operand) -> FoundScalar:
-        return self._op("maximum", left, right)
-
-    def both(self, left: FoundScalar, right: Operand) -> FoundScalar:
-        return self._op("and", left, right)
+    add = _op("add")
+    subtract = _op("subtract")
+    multiply = _op("multiply")
+    divide = _op("divide")
+    maximum = _op("maximum")
+    both = _op("and")
+    raised = _op("shift_left")
+    leading_zeros = _op("count_leading_zeros")
 
     def shifted(self, value: FoundScalar, amount: Operand) -> FoundScalar:
-        return value if amount == 0 else self._op("shift_right_arithmetic", value, amount)
-
-    def raised(self, value: Operand, amount: FoundScalar) -> FoundScalar:
-        return self._op("shift_left", value, amount)
-
-    def leading_zeros(self, value: FoundScalar) -> FoundScalar:
-        return self._op("count_leading_zeros", value)
+        return value if amount == 0 else self.op("shift_right_arithmetic", (value, amount))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Integers, Residual, TileSums, TileTarget
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Extended, Integers, Residual, TileSums, TileTarget
 from zeropoint.codegen.kernels.computed import Output, parameters_of, rounding_of
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -24,42 +24,21 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 
 
 @dataclass(frozen=True)
-class ScaledRows:
+class ScaledRows(Extended[Integers]):
     """Arithmetic whose sums are multiplied by a number of the pixel, which is where `residual` says.
 
     The number is limited to `greatest`, and m is clamped to `bounds`. `shifts` are N and 7 - N. Parameters are the
     biases of the sums, W, the biases after the multiplication, and the parameters of the epilogue of `inner`.
     """
 
-    inner: Integers
     residual: Residual
     shifts: tuple[int, int]
     greatest: int
     bounds: tuple[int, int]
-    packed = 1
-    in_order = False
-
-    @property
-    def halves(self) -> int:
-        """Number of weight vectors per step and vector of accumulators."""
-        return self.inner.halves
-
-    @property
-    def channel_bytes(self) -> int:
-        """Bytes of one output channel."""
-        return self.inner.channel_bytes
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
         return self.inner.size(isa, count) + 2 * count * isa.bytes
-
-    def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
-        """The biases of the sums."""
-        return self.inner.starts(f, isa, parameters, count)
-
-    def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """acc plus four products."""
-        return self.inner.step(f, isa, acc, word, weight)
 
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
         """Multiply the accumulators of each pixel by its number, and convert and store them."""

@@ -212,6 +212,11 @@ class Function:
         self.touch(address, bytes_of(type_), align)
         return self.let(type_, f"load {type_}, {address}, align {align}")
 
+    def vectors(self, type_: str, pointer: Value, count: int, first: int = 0) -> list[Value]:
+        """Load `count` aligned vectors that are side by side, after the `first` ones."""
+        size = bytes_of(type_)
+        return [self.load(type_, pointer, (first + n) * size, align=size) for n in range(count)]
+
     def store(self, value: Value, pointer: Value, offset: Value | int = 0, align: int = 1) -> None:
         """Write `value` to `pointer + offset`."""
         address = self.at(pointer, offset)

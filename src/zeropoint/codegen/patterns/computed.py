@@ -10,15 +10,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 import numpy as np
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.codegen.graph import Space, View
+from zeropoint.codegen.kernels.bodies import NewBody
 from zeropoint.codegen.kernels.computed import ComputedOutput
-from zeropoint.codegen.kernels.elements import Argument, Elementwise, Read, Scalar
+from zeropoint.codegen.kernels.elements import Argument, Read
 from zeropoint.codegen.llvm.types import FLOATS
 from zeropoint.codegen.patterns.match import Declined
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
@@ -143,21 +143,20 @@ def _computed(
     numbers = [_of_32_bits(values, value) for value in constants]
     if any(array is None for array in numbers):
         return None
-    made: list[Scalar] = []
-    places: list[int] = []
-    for i in expression.region([result]).body[: result + 1]:
-        i = replace(i, arguments=tuple(places[n] for n in i.arguments))
+    new = NewBody()
+    for n, i in enumerate(expression.region([result]).body[: result + 1]):
+        i = new.moved(i)
         if isinstance(i.what, Read):
             value = read[i.what.operand]
             index = len(constants) if value is other else constants.index(value)
             type_ = "i32" if value is other or i.type not in FLOATS else "float"
-            made.append(Scalar(Argument(1 + index), type_))
-            i = Scalar(Elementwise("convert"), "i32" if value is other else i.type, (len(made) - 1,))
-        made.append(i)
-        places.append(len(made) - 1)
+            argument = new.op(Argument(1 + index), type_)
+            new.numbers[n] = new.op("convert", "i32" if value is other else i.type, argument)
+        else:
+            new.numbers[n] = new.append(i)
     output = op.requantization(np.ones(1, np.float32))
     return ComputedOutput(
-        tuple(made),
+        tuple(new.body),
         tuple(array for array in numbers if array is not None),
         output.zero_point,
         output.storage_min,

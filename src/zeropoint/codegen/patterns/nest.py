@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from zeropoint.codegen.graph import Buffer, Space, View, row_major
+from zeropoint.codegen.graph import Space, View, dense_view
 from zeropoint.codegen.patterns.match import Match
 from zeropoint.codegen.schedule.elementwise import MOVEMENT, split_dimensions
 from zeropoint.codegen.schedule.expression import CONTRACTION_OPS, Expression
@@ -42,8 +42,7 @@ class NestTrial:
 
     def constant_view(self, array: Array) -> View:
         """A placeholder view of an array."""
-        strides = row_major(array.shape, array.dtype.itemsize)
-        return View(Buffer(Space.WEIGHTS, array.nbytes), 0, array.shape, strides, array.dtype)
+        return dense_view(array.shape, array.dtype, Space.WEIGHTS)
 
 
 ExpressionT = TypeVar("ExpressionT", bound=Expression)

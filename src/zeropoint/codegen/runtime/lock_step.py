@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from zeropoint.codegen.cache import cache_folder
-from zeropoint.codegen.graph import Graph, View
+from zeropoint.codegen.graph import INPUTS, Graph, View
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.codegen.runtime.slots import aligned, results_of
 from zeropoint.codegen.runtime.workers import Workers
-from zeropoint.codegen.step_table import INPUTS
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.tensors import Array
 from zeropoint.threads import in_threads

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zeropoint.codegen.driver import block_bytes
 from zeropoint.codegen.graph import Graph, Parameters, Step, View, every_step
 from zeropoint.codegen.llvm.checked import LOAD, MISALIGNED, STACK, STORE, TABLE, Layout
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.addresses import Addresses
+from zeropoint.codegen.step_table import block_bytes
 from zeropoint.ir.tensors import Array
 
 
@@ -84,11 +84,9 @@ class MemoryBounds:
         return f"byte {address - low} of argument {pointer}, expected 0 to {high - low}: {said}"
 
     def _read(self, argument: View | Parameters, addresses: Addresses) -> tuple[int, int]:
-        if isinstance(argument, Parameters):
-            start = addresses.of(argument)
-            return start, start + argument.size
-        start = addresses.of_buffer(argument.buffer)
-        return start, start + argument.buffer.size
+        whole = argument if isinstance(argument, Parameters) else argument.buffer
+        start = addresses.of(whole)
+        return start, start + whole.size
 
     def _written(self, step: Step, index: int, addresses: Addresses) -> tuple[int, int]:
         argument = step.arguments[index]

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from zeropoint.codegen.graph import Graph, Space
+from zeropoint.codegen.graph import Graph, place_of
 from zeropoint.codegen.llvm.machine import Loaded
 from zeropoint.codegen.parameters import ALIGNMENT
 from zeropoint.codegen.runtime.workers import Workers
@@ -65,13 +65,9 @@ def observed_values(
     """The observed values after a run, read-only, where they were computed."""
     found: list[Array] = []
     for view in graph.observed:
-        buffer = view.buffer
-        if buffer.space.in_arena or buffer.space is Space.WEIGHTS:
-            base, start = arena if buffer.space.in_arena else weights, buffer.offset
-        else:
-            given = values if buffer.space is Space.INPUT else results
-            base, start = given[buffer.index].reshape(-1).view(np.uint8), 0
-        array: Array = np.ndarray(view.shape, view.dtype, base.data, start + view.offset, view.strides)
+        table, number, offset = place_of(view)
+        base = ((arena, weights), values, results)[table][number].reshape(-1).view(np.uint8)
+        array: Array = np.ndarray(view.shape, view.dtype, base.data, offset, view.strides)
         array.flags.writeable = False
         found.append(array)
     return found

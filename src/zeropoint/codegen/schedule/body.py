@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
@@ -49,31 +50,25 @@ def _handle(value: SSAValue | None) -> str | None:
     return None
 
 
+@dataclass(eq=False)
 class Body:
     """A kernel op and the views of its operands, `inputs` and `outputs`. `found` has the matches of the program."""
 
-    def __init__(
-        self,
-        program: Program,
-        graph: Graph,
-        constants: Constants,
-        kernel: KernelOp,
-        inputs: list[View],
-        outputs: list[View],
-        found: Found,
-    ):
-        self.program = program
-        self.graph = graph
-        self.kernel = kernel
-        self.inputs = inputs
-        self.outputs = outputs
-        self.found = found
-        self.values = Values.inside(program, kernel.body.block)
-        self._constants = constants
+    program: Program
+    graph: Graph
+    constants: Constants
+    kernel: KernelOp
+    inputs: list[View]
+    outputs: list[View]
+    found: Found
+    values: Values = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.values = Values.inside(self.program, self.kernel.body.block)
 
     def in_graph(self, graph: Graph) -> Body:
         """The same kernel, to be scheduled in another graph."""
-        return Body(self.program, graph, Constants(graph), self.kernel, self.inputs, self.outputs, self.found)
+        return replace(self, graph=graph, constants=Constants(graph))
 
     @property
     def isa(self) -> InstructionSet:
@@ -118,11 +113,11 @@ class Body:
             return self.inputs[value.index]
         array = self.values.constant(value)
         assert array is not None, f"{self.name} reads {value} before it is computed"
-        return self._constants.view(array, value)
+        return self.constants.view(array, value)
 
     def constant_view(self, array: Array) -> View:
         """The view of an array in the weights."""
-        return self._constants.view(array)
+        return self.constants.view(array)
 
 
 def named_form(body: Body) -> DotForm | None:

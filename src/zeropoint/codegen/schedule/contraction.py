@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from zeropoint.codegen.graph import EmittedKernel, Graph, Parameters, View
+from zeropoint.codegen.graph import ContractionSteps, EmittedKernel, Graph, Parameters, View
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, Integers, Residual
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, ComputedOutput, Output
@@ -40,45 +41,23 @@ def schedule_contraction(body: Body) -> None:
     # The bias of scaled rows is not that of the sums of products.
     plain = not isinstance(match.weights, Pool) and match.factor is None
     if isinstance(match.arithmetic, Requantization) and match.source_bytes == 1 and plain:
-        body.graph.contractions.append(ScheduledContraction(body, match, range(first, len(body.graph.steps))))
+        rescale = next((op for op in body.ops if isinstance(op, RequantizeOp)), None)
+        name = None if rescale is None else unique_name(rescale)
+        steps, adjusted = range(first, len(body.graph.steps)), partial(_with_bias, body, match)
+        body.graph.contractions.append(ContractionSteps(steps, body.inputs[0], name, match.bias, adjusted))
 
 
-@dataclass(frozen=True)
-class ScheduledContraction:
-    """The steps of a contraction, and what they were made of."""
+def _with_bias(body: Body, match: ContractionMatch, bias: Array) -> Graph:
+    """The same steps with another bias, as a graph of their own.
 
-    body: Body
-    match: ContractionMatch
-    steps: range
-
-    @property
-    def source(self) -> View:
-        """What the contraction reads."""
-        return self.body.inputs[0]
-
-    @property
-    def unique_name(self) -> str | None:
-        """The unique name of the model's kernel; None without one."""
-        rescales = [op for op in self.body.kernel.body.block.ops if isinstance(op, RequantizeOp)]
-        return unique_name(rescales[0]) if rescales else None
-
-    @property
-    def bias(self) -> Array:
-        """What is added to the sums of products, (channels,), i64."""
-        return self.match.bias
-
-    def with_bias(self, bias: Array) -> Graph:
-        """The same steps with another bias, as a graph of their own.
-
-        Raises CodegenError if 32 bits do not hold the sums with it and the rounding term of the conversion.
-        """
-        given = self.body.graph
-        graph = Graph(given.inputs, given.outputs, given.isa)
-        match = replace(self.match, bias=bias)
-        if not match.fits:
-            raise CodegenError(f"{match.name}: found sums that exceed 32 bits with the bias, expected less")
-        _schedule(self.body.in_graph(graph), match)
-        return graph
+    Raises CodegenError if 32 bits do not hold the sums with it and the rounding term of the conversion.
+    """
+    graph = Graph(body.graph.inputs, body.graph.outputs, body.graph.isa)
+    match = replace(match, bias=bias)
+    if not match.fits:
+        raise CodegenError(f"{match.name}: found sums that exceed 32 bits with the bias, expected less")
+    _schedule(body.in_graph(graph), match)
+    return graph
 
 
 def _schedule(body: Body, match: ContractionMatch) -> None:
@@ -342,29 +321,24 @@ class _Contraction:
 
         They belong to the `chosen` output channels of the match.
         """
-        channels, arithmetic, output = steps.shape[1], shape.arithmetic, self.match.arithmetic
-        groups = list(shape.groups_of(self.isa, channels))
+        isa, channels, arithmetic, output = self.isa, steps.shape[1], shape.arithmetic, self.match.arithmetic
+        groups, terms = list(shape.groups_of(isa, channels)), steps.reshape(-1, self._together, channels)
         if isinstance(arithmetic, Integers) and isinstance(output, Requantization | ComputedOutput):
-            own = _of_channels(output, chosen)
-            packed = arithmetic.pack(self.isa, groups, steps.reshape(-1, self._together, channels), bias, own)
+            packed = arithmetic.pack(isa, groups, terms, bias, _of_channels(output, chosen))
+        elif isinstance(arithmetic, Expressed) and isinstance(output, ExpressedMatch):
+            packed = arithmetic.pack(isa, groups, terms, bias, output.scales[chosen])
         elif isinstance(arithmetic, ScaledRows) and (factor := self.match.factor) is not None:
             assert isinstance(output, Requantization)
-            terms = steps.reshape(-1, self._together, channels)
-            packed = arithmetic.pack(self.isa, groups, terms, bias, factor.totals, factor.bias, output)
+            packed = arithmetic.pack(isa, groups, terms, bias, factor.totals, factor.bias, output)
         elif isinstance(arithmetic, Blocks) and (blocks := self.match.blocks) is not None:
             assert output is not None
             own = output.scales if isinstance(output, ExpressedMatch) else output
-            terms = steps.reshape(-1, self._together, channels)
-            packed = arithmetic.pack(self.isa, groups, terms, bias, own, blocks.factors, blocks.corrections)
-        elif isinstance(arithmetic, Expressed) and isinstance(output, ExpressedMatch):
-            packed = arithmetic.pack(
-                self.isa, groups, steps.reshape(-1, self._together, channels), bias, output.scales[chosen]
-            )
+            packed = arithmetic.pack(isa, groups, terms, bias, own, blocks.factors, blocks.corrections)
         elif isinstance(arithmetic, PackedFloats) and isinstance(given := self.match.weights, Dequantized):
-            packed = arithmetic.pack(self.isa, groups, given.stored, bias, given.scales, given.points)
+            packed = arithmetic.pack(isa, groups, given.stored, bias, given.scales, given.points)
         else:
             assert isinstance(arithmetic, Floats)
-            packed = arithmetic.pack(self.isa, groups, np.ascontiguousarray(steps), bias)
+            packed = arithmetic.pack(isa, groups, np.ascontiguousarray(steps), bias)
         return self.graph.parameters(packed)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from xdsl.ir import Block
 
-from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, TripCounter, View, every_step
+from zeropoint.codegen.graph import Buffer, Graph, Parameters, Space, Step, TripCounter, View, dense_view
 from zeropoint.codegen.kernels.control import Branches, KernelCall, Loop
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.views import copy, fill, is_copy
@@ -35,18 +35,18 @@ def has_loops(block: Block) -> bool:
 
 def count_trips(graph: Graph) -> TripCounter:
     """The trip counter of all loops of a run. Appends the step that sets the counter to 0."""
-    trips = TripCounter(_counter(Buffer(Space.CARRIED, 16)), limits().trips, [])
+    trips = TripCounter(_counter(Space.CARRIED), limits().trips, [])
     fill(graph, "trips", 0, trips.count)
     return trips
 
 
 def inner_trips(trips: TripCounter | None) -> TripCounter | None:
     """The counter inside a region, where the counter is an additional output."""
-    return None if trips is None else replace(trips, count=_counter(Buffer(Space.OUTPUT, 16, TRIPS)))
+    return None if trips is None else replace(trips, count=_counter(Space.OUTPUT, TRIPS))
 
 
-def _counter(buffer: Buffer) -> View:
-    return View(buffer, 0, (2,), (8,), np.dtype(np.int64))
+def _counter(space: Space, index: int = 0) -> View:
+    return dense_view((2,), np.dtype(np.int64), space, index)
 
 
 def schedule_while(
@@ -58,7 +58,7 @@ def schedule_while(
     trips.loops.append(name)
     number = len(trips.loops)
     condition, body = regions
-    decision = View(Buffer(Space.CARRIED, 1), 0, (), (), np.dtype(np.bool_))
+    decision = dense_view((), np.dtype(np.bool_), Space.CARRIED)
     given: Bindings = {
         (Space.OUTPUT, TRIPS): trips.count,
         **{(Space.INPUT, n): view for n, view in enumerate((*carried, *captured))},
@@ -208,7 +208,7 @@ class _Step:
             for step in region:
                 arguments = tuple(self._address(argument, pointers) for argument in step.arguments)
                 calls.append(KernelCall(step.kernel, arguments, number))
-                number += _count(step)
+                number += step.count
             regions.append(tuple(calls))
         return tuple(regions)
 
@@ -227,11 +227,6 @@ class _Step:
         operations, inner = sum(step.operations for step in self._steps), tuple(self._steps)
         made = Step(name, kernel, tuple(arguments), tuple(read), tuple(written), operations, inner=inner)
         self._graph.steps.append(made)
-
-
-def _count(step: Step) -> int:
-    """The number of steps: the step itself and its inner steps."""
-    return sum(1 for _ in every_step([step]))
 
 
 def _whole(buffer: Buffer) -> View:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from zeropoint.codegen.graph import Buffer, Space, View, row_major
+from zeropoint.codegen.graph import Buffer, Space, View, dense_view, row_major
 from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers
 from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
@@ -77,7 +77,7 @@ def _packed_bytes(
     template = packing.template(isa, kernel.arithmetic.pack(isa, groups, *nothing, output))
     # Each batch has its own packed weights.
     size = packing.batch_bytes(isa) * int(np.prod(sizes, dtype=np.int64))
-    packed = View(Buffer(Space.ARENA, size), 0, (size,), (1,), np.dtype(np.uint8))
+    packed = dense_view((size,), np.dtype(np.uint8), Space.ARENA)
     body.graph.call(name, packing, [right], [packed], body.graph.parameters(template))
     return packed, packing.weight_steps(isa)
 

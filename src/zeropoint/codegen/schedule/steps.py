@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 from xdsl.dialects.bufferization import ToBufferOp, ToTensorOp
-from xdsl.dialects.builtin import StridedLayoutAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.dialects.memref import AllocOp, MemorySpaceCastOp, ReinterpretCastOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.codegen.controlled import inside
-from zeropoint.codegen.graph import Buffer, Graph, Space, TripCounter, View, row_major
+from zeropoint.codegen.graph import Buffer, Graph, Space, TripCounter, View
 from zeropoint.codegen.kernels.border import Border
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.memrefs import unconverted
+from zeropoint.codegen.memrefs import size_of, strides_of, unconverted
 from zeropoint.codegen.parameters import ParameterBlock
 from zeropoint.codegen.patterns.match import Found
 from zeropoint.codegen.schedule.body import Body, Constants
@@ -149,11 +148,10 @@ class _Schedule:
 
     def _allocated(self, value: SSAValue) -> View:
         index = self._outputs.get(value)
-        size = math.prod(memory_of(value).get_shape()) * element_dtype(memory_of(value).element_type).itemsize
         if index is not None:
-            return self._view(Buffer(Space.OUTPUT, size, index), value)
+            return self._view(Buffer(Space.OUTPUT, size_of(value), index), value)
         carried = memory_of(value).memory_space == StringAttr(Space.CARRIED.value)
-        return self._view(Buffer(Space.CARRIED if carried else Space.ARENA, size), value)
+        return self._view(Buffer(Space.CARRIED if carried else Space.ARENA, size_of(value)), value)
 
     def _given(self, op: ToBufferOp) -> View:
         """The view of an input or a constant."""
@@ -162,22 +160,17 @@ class _Schedule:
             array = self._values.constant(tensor)
             assert array is not None
             return self._constants.view(array, tensor)
-        view = self._view(Buffer(Space.INPUT, 0, tensor.index), op.memref)
-        view.buffer.size = math.prod(view.shape) * view.itemsize
-        return view
+        return self._view(Buffer(Space.INPUT, size_of(op.memref), tensor.index), op.memref)
 
     @staticmethod
     def _view(buffer: Buffer, value: SSAValue) -> View:
         """The view of a buffer with a memref's shape, strides and offset."""
         type_ = memory_of(value)
         shape, dtype = tuple(type_.get_shape()), element_dtype(type_.element_type)
-        offset, strides = 0, row_major(shape, dtype.itemsize)
-        if isinstance(type_.layout, StridedLayoutAttr):
-            found = type_.layout.get_strides()
-            assert found is not None
-            strides = tuple((step or 0) * dtype.itemsize for step in found)
-            offset = (type_.layout.get_offset() or 0) * dtype.itemsize
-        return View(buffer, offset, shape, strides, dtype)
+        known = strides_of(value)
+        assert known is not None
+        offset, strides = known
+        return View(buffer, offset * dtype.itemsize, shape, tuple(step * dtype.itemsize for step in strides), dtype)
 
     def _border(self, op: BorderOp) -> None:
         """Append the step that fills the border of an image: above, below, and between rows."""
