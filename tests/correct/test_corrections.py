@@ -176,12 +176,16 @@ def test_a_channel_that_is_always_cut_off_keeps_its_bias() -> None:
     np.testing.assert_array_equal(balanced_bias(kernel, np.zeros(CHANNELS), sums, np.ones(CHANNELS)), np.ones(CHANNELS))
 
 
+NOTHING = np.zeros((2, 1, 1))
+"""No damping."""
+
+
 def test_error_aware_rounding_has_less_error_than_rounding_to_nearest() -> None:
     random = np.random.default_rng(2)
     rows = random.normal(0, 1, (2, 500, 70)) @ random.normal(0, 1, (2, 70, 70))
     moments = rows.swapaxes(1, 2) @ rows / 500
     weight, scales = random.normal(0, 1, (2, 5, 70)), np.full((2, 5, 1), 0.3)
-    found = error_aware_rounding(weight, moments, scales, -127, 127)
+    found = error_aware_rounding(weight, moments, NOTHING, scales, -127, 127)
     assert (found == np.rint(found)).all()
     assert np.abs(found).max() <= 127
     errors = [
@@ -195,7 +199,7 @@ def test_error_aware_rounding_is_gptq() -> None:
     random = np.random.default_rng(4)
     rows = random.normal(0, 1, (400, 150)) @ random.normal(0, 1, (150, 150))
     moments, left, scale = rows.T @ rows / 400, random.normal(0, 1, (6, 150)), 0.25
-    found = error_aware_rounding(left[None], moments[None], np.full((1, 6, 1), scale), -8, 7)[0]
+    found = error_aware_rounding(left[None], moments[None], NOTHING[:1], np.full((1, 6, 1), scale), -8, 7)[0]
     # The algorithm of the paper, by the inverse of the moments and without blocks.
     order = np.argsort(-np.diag(moments))
     left, factor = left[:, order], np.linalg.cholesky(np.linalg.inv(moments[np.ix_(order, order)])).T
@@ -210,7 +214,7 @@ def test_error_aware_rounding_is_gptq() -> None:
 def test_error_aware_rounding_of_inputs_that_are_apart_is_rounding_to_nearest() -> None:
     weight = np.random.default_rng(3).normal(0, 1, (1, 4, 100))
     moments = np.diag(np.linspace(1, 9, 100))[None]
-    found = error_aware_rounding(weight, moments, np.full((1, 4, 1), 0.1), -5, 5)
+    found = error_aware_rounding(weight, moments, NOTHING[:1], np.full((1, 4, 1), 0.1), -5, 5)
     np.testing.assert_array_equal(found, np.clip(np.rint(weight / 0.1), -5, 5))
 
 

@@ -28,7 +28,6 @@ from zeropoint.correct.least_squares import (
     best_ridge,
     mean_diagonal,
     solved,
-    with_diagonal,
 )
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, exact_rows, quantized_rows, quantized_sums
@@ -89,11 +88,11 @@ def _set_rounded(kernel: ContractionKernel, real: Array, own: Array) -> float:
     kind = kernel.types_for(real, kernel.float_bias)
     scales = np.broadcast_to(kind.scales, (kernel.channels,)).reshape(*real.shape[:2], 1)
     point = int(kind.zero_points.reshape(-1)[0])
-    damped = with_diagonal(own, DAMPING * mean_diagonal(own))
+    damping = DAMPING * mean_diagonal(own)
     least, greatest = kind.storage.minimum - point, kind.storage.maximum - point
-    found = error_aware_rounding(real, damped, scales, least, greatest)
+    found = error_aware_rounding(real, own, damping, scales, least, greatest)
     nearest = rounded(real, scales, kind).astype(np.float64)
-    errors = [_error(real - integers * scales, damped) for integers in (found, nearest)]
+    errors = [_error(real - integers * scales, own, damping) for integers in (found, nearest)]
     # Greedy rounding is not always better than rounding to nearest.
     if errors[0] > errors[1]:
         found = nearest
@@ -101,8 +100,10 @@ def _set_rounded(kernel: ContractionKernel, real: Array, own: Array) -> float:
     return min(errors) / errors[1] if errors[1] else 1.0
 
 
-def _error(difference: Array, moments: Array) -> float:
-    return float(((difference @ moments) * difference).sum())
+def _error(difference: Array, moments: Array, damping: Array) -> float:
+    """E (H + d I) E^T, with products in f32, which moments have."""
+    inner = (difference.astype(np.float32) @ moments) * difference
+    return float(inner.sum(dtype=np.float64) + (damping * difference**2).sum())
 
 
 def is_feasible(kernel: ContractionKernel) -> bool:

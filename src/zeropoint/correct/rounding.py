@@ -22,15 +22,17 @@ from zeropoint.ir.tensors import Array
 BLOCK = 64
 
 
-def error_aware_rounding(matrix: Array, moments: Array, scales: Array, least: int, greatest: int) -> Array:
-    """Integers (groups, outputs, terms) in [least, greatest] for weights of this shape.
+def error_aware_rounding(
+    matrix: Array, moments: Array, damping: Array, scales: Array, least: int, greatest: int
+) -> Array:
+    """Integers (groups, outputs, terms) in [least, greatest] for weights of this shape, f64.
 
-    `moments` is (groups, terms, terms), symmetric and positive definite. `scales` is (groups, outputs, 1). All are f64.
-    Raises numpy.linalg.LinAlgError if the moments are not positive definite.
+    H is `moments`, (groups, terms, terms), symmetric, with `damping`, (groups, 1, 1), on its diagonal. `scales` is
+    (groups, outputs, 1). Raises numpy.linalg.LinAlgError if H is not positive definite.
     """
     order = np.argsort(-np.diagonal(moments, axis1=1, axis2=2), axis=1, kind="stable")
     real = np.take_along_axis(matrix, order[:, None, :], axis=2)
-    factor = _upper_factor(moments, order)
+    factor = _upper_factor(moments, damping, order)
     found, errors = np.empty_like(real), np.empty_like(real)
     terms = real.shape[2]
     for first in range(0, terms, BLOCK):
@@ -47,8 +49,9 @@ def error_aware_rounding(matrix: Array, moments: Array, scales: Array, least: in
     return result
 
 
-def _upper_factor(moments: Array, order: Array) -> Array:
-    """U, upper triangular, with U U^T = the moments in this order of terms (groups, terms)."""
-    groups, backwards = np.arange(len(order))[:, None, None], order[:, ::-1]
-    lower = np.linalg.cholesky(moments[groups, backwards[:, :, None], backwards[:, None, :]])
-    return lower[:, ::-1, ::-1]
+def _upper_factor(moments: Array, damping: Array, order: Array) -> Array:
+    """U, upper triangular, f64, with U U^T = H in this order of terms (groups, terms)."""
+    groups, backwards, terms = np.arange(len(order))[:, None, None], order[:, ::-1], range(order.shape[1])
+    reversed_ = moments[groups, backwards[:, :, None], backwards[:, None, :]].astype(np.float64)
+    reversed_[:, terms, terms] += damping[:, :, 0]
+    return np.linalg.cholesky(reversed_)[:, ::-1, ::-1]
