@@ -54,10 +54,7 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 
 I8 = Storage.of("i8")
 PART_TOLERANCE = 8.0
-"""If a join makes the scale of an operand this many times coarser than its own (3 bits), the join stays float.
-
-In a storage of more than 8 bits, it stays float if fewer than 8 of them are left for the operand.
-"""
+"""If a join makes the scale of an operand this many times coarser than its own (3 bits), the join stays float."""
 
 
 def settle_kernels(
@@ -196,7 +193,7 @@ def _hurt_part(program: Program, kernel: ChosenKernel, specs: Specs) -> tuple[st
     scale, parts = shared.parameters().scale, list[tuple[float, str]]()
     for index, value in joined:
         own = float(held_scale(_own_step(program, kernel, index, value, specs.graph), kernel.scale_type))
-        if own > 0 and scale > _tolerated(kernel, output) * own:
+        if own > 0 and scale > PART_TOLERANCE * own:
             parts.append((scale / own, written_name(value) or f"operand {index}"))
     times, name = max(parts, default=(0.0, ""))
     return (name, times) if parts else None
@@ -208,16 +205,10 @@ def _hurt_inside(kernel: ChosenKernel, parts: SizedParts, specs: Specs) -> tuple
         return None
     lost = [one for port, value in kernel.results() if (one := _coarsest(kernel, port, value, parts, specs))]
     times, name = max(lost, default=(0.0, ""))
-    if times <= _tolerated(kernel, OUTPUT):
+    if times <= PART_TOLERANCE:
         return None
     before = [one for port, value in kernel.data_ports() if (one := _coarsest(kernel, port, value, parts, specs))]
     return (name, times) if times > WORTH * max(before, default=(0.0, ""))[0] else None
-
-
-def _tolerated(kernel: ChosenKernel, port: int) -> float:
-    """How many times coarser than its own scale the scale of a part may be, in the storage of a port."""
-    storage = kernel.storage(port)
-    return max(PART_TOLERANCE, (storage.maximum - storage.minimum + 1) / (I8.maximum - I8.minimum + 1))
 
 
 def _coarsest(

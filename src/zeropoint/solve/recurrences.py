@@ -62,7 +62,7 @@ class Recurrences:
             return self.stored.get((region, index))
         rule = self.rows(region)[0].input_rule(index)
         maker = _maker(region.inputs[index])
-        while rule.wildcard and maker in self.regions:
+        while rule.wildcard and maker is not None and maker in self.regions:
             output = self.rows(maker)[0].output
             if not output.wildcard:
                 return output.storage

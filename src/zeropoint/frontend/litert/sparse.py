@@ -11,7 +11,6 @@ Source: the LiteRT schema (`SparsityParameters`), and `FormatConverter::Populate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -22,7 +21,7 @@ from zeropoint.frontend.errors import ModelError
 from zeropoint.ir.tensors import Array
 from zeropoint.litert_schema import schema
 
-VECTORS: Mapping[str, type[np.generic]] = {"Int32Vector": np.int32, "Uint16Vector": np.uint16, "Uint8Vector": np.uint8}
+VECTORS = ("Int32Vector", "Uint16Vector", "Uint8Vector")
 
 
 @dataclass(frozen=True)
@@ -102,10 +101,11 @@ def _level(found: Any, name: str) -> Level:
 
 def _vector(kind: int, table: Any, name: str) -> Array:
     """The numbers of a vector of one of several widths."""
-    names = {value: key for key, value in vars(schema().SparseIndexVector).items() if isinstance(value, int)}
-    if names.get(kind) not in VECTORS or table is None:
-        raise _broken(name, f"indices of kind {names.get(kind, kind)}", f"one of: {', '.join(VECTORS)}")
-    made = getattr(schema(), names[kind])()
+    kinds = schema().SparseIndexVector
+    known = next((vector for vector in VECTORS if getattr(kinds, vector) == kind), None)
+    if known is None or table is None:
+        raise _broken(name, f"indices of kind {kind}", f"one of: {', '.join(VECTORS)}")
+    made = getattr(schema(), known)()
     made.Init(table.Bytes, table.Pos)
     values = made.ValuesAsNumpy()
     return np.zeros(0, np.int64) if isinstance(values, int) else np.asarray(values, np.int64)
