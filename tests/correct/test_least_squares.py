@@ -81,7 +81,7 @@ def test_the_error_that_is_compared_is_that_of_the_rows_left_out() -> None:
         kept = np.r_[0 : 20 * part, 20 * part + 20 : 80]
         exact, quantized = given.exact[:, kept], given.quantized[:, kept]
         for value in RIDGES:
-            found = solved(real, moments(quantized), moments(exact, quantized), value)
+            found = solved(real, moments(quantized), real @ moments(exact, quantized), value)
             left = slice(20 * part, 20 * part + 20)
             error = given.quantized[:, left] @ found.swapaxes(1, 2) - given.exact[:, left] @ real.swapaxes(1, 2)
             costs[value] += float((error**2).sum())
@@ -94,7 +94,7 @@ def test_a_solution_has_less_error_and_ridge_together_than_its_neighbours(value:
     real = weight(6).astype(np.float64)
     every = given.equations()
     own, cross = (each.products.astype(np.float64) for each in (every.own, every.cross))
-    found = solved(real, own, cross, value)
+    found = solved(real, own, real @ cross, value)
     if math.isinf(value):
         np.testing.assert_array_equal(found, real)
         return

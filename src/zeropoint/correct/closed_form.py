@@ -72,7 +72,7 @@ def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -
     ridge = best_ridge(before, equations(), every)
     if math.isinf(ridge):
         return before, own, how
-    made = solved(before, own, cross, ridge)
+    made = solved(before, own, before @ cross, ridge)
     return made, own, f"least squares, ridge {ridge:g}"
 
 

@@ -49,15 +49,15 @@ def with_diagonal(matrix: Array, added: Array) -> Array:
     return made
 
 
-def solved(weight: Array, own: Array, cross: Array, ridge: float) -> Array:
-    """V for weights (groups, outputs, terms) and the moments H and C, in the dtype of the weights.
+def solved(weight: Array, own: Array, aim: Array, ridge: float) -> Array:
+    """V for weights W (groups, outputs, terms), H and `aim`, W C, in the dtype of the weights.
 
     Raises LinAlgError if there is no solution.
     """
     if math.isinf(ridge):
         return weight
     added = (ridge * mean_diagonal(own)).astype(weight.dtype)
-    right = weight @ cross.astype(weight.dtype, copy=False) + added * weight
+    right = aim + added * weight
     return solve_in_place(with_diagonal(own, added), np.ascontiguousarray(right.swapaxes(1, 2))).swapaxes(1, 2)
 
 
@@ -96,8 +96,10 @@ class Moments:
         count = self.count + other.count
         share = other.count / count
         first, second = (mine + share * (its - mine) for mine, its in zip(self.means, other.means, strict=True))
-        products = self.around((first, second))
-        products += np.float32(share) * (other.around((first, second)) - products)
+        products, others = self.around((first, second)), other.around((first, second))
+        others -= products
+        others *= np.float32(share)
+        products += others
         return Moments(products, (first, second), count)
 
 
@@ -145,7 +147,7 @@ def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> f
         held = part.around(every)
         del part  # the moments are the largest arrays here
         found = np.full(len(RIDGES), np.inf)
-        found[tried] = _costs(weight, held, share, every, RIDGES[tried])
+        found[tried] = _costs(weight, *held, share, every, RIDGES[tried])
         costs = costs + np.where(np.isfinite(found), found, np.inf)
         if tried == slice(None):
             best = int(np.argmin(costs))
@@ -154,25 +156,25 @@ def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> f
 
 
 def _costs(
-    weight: Array, held: tuple[Array, Array], share: float, every: Equations, ridges: Sequence[float]
+    weight: Array, own: Array, cross: Array, share: float, every: Equations, ridges: Sequence[float]
 ) -> list[float]:
     """For each ridge, the error of V on a share of the rows, minus a constant. V is solved from the other rows.
 
-    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with `held`, H and C of that share. This is less work
-    than using the rows themselves.
+    E |W x - V q|^2 = tr(V H V^T) - 2 tr(W C V^T) + a constant, with H and C of that share, `own` and `cross`, which are
+    overwritten. This is less work than using the rows themselves.
     """
-    own, cross = (_others(one, held[number], share) for number, one in enumerate((every.own, every.cross)))
-    wanted = 2 * (weight @ held[1])
+    wanted = weight @ cross
+    others, aim = _others(every.own, own.copy(), share), weight @ _others(every.cross, cross, share)
     costs: list[float] = []
     for ridge in ridges:
-        made = solved(weight, own, cross, ridge)
-        costs.append(float(share * ((made @ held[0] - wanted) * made).sum(dtype=np.float64)))
+        made = solved(weight, others, aim, ridge)
+        costs.append(float(share * ((made @ own - 2 * wanted) * made).sum(dtype=np.float64)))
     return costs
 
 
 def _others(every: Moments, held: Array, share: float) -> Array:
-    """The products of the rows that are not in a share, from those of all rows and of the share."""
-    products = held * np.float32(-share)
-    products += every.products
-    products /= np.float32(1 - share)
-    return products
+    """The products of the rows that are not in a share, from those of all rows and of the share, which they replace."""
+    held *= np.float32(-share)
+    held += every.products
+    held /= np.float32(1 - share)
+    return held
