@@ -64,7 +64,8 @@ def test_the_scales_of_a_constant_left_operand_are_multiplied_in_f32(tmp_path: P
     weights = np.random.default_rng(5).uniform(0, 1, (48, 96)).astype(np.float32)
     text = "[" + ", ".join(str(row.tolist()) for row in weights) + "]"
     program = parse_program(f"""
-      func.func @main(%a: tensor<48x512xf32> {{zeropoint.name = "a"}}) -> (tensor<96x512xf32> {{zeropoint.name = "y"}}) {{
+      func.func @main(%a: tensor<48x512xf32> {{zeropoint.name = "a"}})
+          -> (tensor<96x512xf32> {{zeropoint.name = "y"}}) {{
         %w = stablehlo.constant dense<{text}> : tensor<48x96xf32>
         %0 = stablehlo.dot_general %w, %a, contracting_dims = [0] x [0]
             : (tensor<48x96xf32>, tensor<48x512xf32>) -> tensor<96x512xf32>

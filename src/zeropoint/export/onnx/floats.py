@@ -16,8 +16,10 @@ from zeropoint.export.onnx.contractions import channels_first, conv_attributes, 
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered, scattered
-from zeropoint.export.onnx.positions import pool_with_positions, scattered_at_computed
+from zeropoint.export.onnx.positions import scattered_at_computed
 from zeropoint.export.onnx.reductions import reduction
+from zeropoint.export.onnx.running_sums import windowed
+from zeropoint.export.onnx.spread import spread
 from zeropoint.export.scatters import combination
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
@@ -223,15 +225,14 @@ def reverse(op: hlo.ReverseOp, emit: OnnxEmission) -> None:
 def pad(op: hlo.PadOp, emit: OnnxEmission) -> None:
     """Pad; negative padding crops. For OpenVINO, positive padding along one dimension is concatenated."""
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
-    if any(inside):
-        raise ExportError("found padding between elements, expected none", op)
+    source = spread(_exact(emit, op.operand), inside, _exact(emit, op.padding_value), emit.name(op.result), emit)
     pairs, fill = list(zip(low, high, strict=True)), emit.array(op.padding_value)
     is_along_one = sum(map(any, pairs)) == 1 and min(*low, *high) >= 0
     if emit.for_openvino and is_along_one and fill is not None and fill.dtype == np.float32:
-        emit.put(op.result, emit.padded(_exact(emit, op.operand), pairs, emit.name(op.result), fill.item()))
+        emit.put(op.result, emit.padded(source, pairs, emit.name(op.result), fill.item()))
         return
     extra = [emit.integers([*low, *high], "pads"), _exact(emit, op.padding_value).name]
-    _finish(emit, op, "Pad", [_exact(emit, op.operand)], None, extra)
+    _finish(emit, op, "Pad", [source], None, extra)
 
 
 def reduce(op: hlo.ReduceOp, emit: OnnxEmission) -> None:
@@ -328,8 +329,8 @@ def scatter(op: hlo.ScatterOp, emit: OnnxEmission) -> None:
 
 
 def window(op: hlo.ReduceWindowOp, emit: OnnxEmission) -> None:
-    """MaxPool with positions. Other windows are kernels."""
-    pool_with_positions(op, _exact(emit, op.inputs[0]), emit)
+    """CumSum, or MaxPool with positions. Other windows are kernels."""
+    windowed(op, _exact(emit, op.inputs[0]), emit)
 
 
 def iota(op: hlo.IotaOp, emit: OnnxEmission) -> None:
