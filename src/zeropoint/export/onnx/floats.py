@@ -10,12 +10,13 @@ from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.clamps import repeated_bounds
+from zeropoint.export.onnx.constants import iota, stored_constant
 from zeropoint.export.onnx.contractions import channels_first, conv_attributes, matmul
-from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
+from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered, scattered
+from zeropoint.export.onnx.log_sigmoid import log_of_sigmoid
 from zeropoint.export.onnx.positions import scattered_at_computed
 from zeropoint.export.onnx.reductions import reduction
 from zeropoint.export.onnx.running_sums import windowed
@@ -139,7 +140,8 @@ def _elementwise(op: Operation, emit: OnnxEmission, name: str) -> None:
 
 def function(op: Operation, emit: OnnxEmission) -> None:
     """A function of one value, or an arithmetic op on two."""
-    _elementwise(op, emit, UNARY.get(type(op)) or BINARY[type(op)])
+    if not log_of_sigmoid(op, emit):
+        _elementwise(op, emit, UNARY.get(type(op)) or BINARY[type(op)])
 
 
 def compare(op: hlo.CompareOp, emit: OnnxEmission) -> None:
@@ -333,26 +335,8 @@ def window(op: hlo.ReduceWindowOp, emit: OnnxEmission) -> None:
     windowed(op, _exact(emit, op.inputs[0]), emit)
 
 
-def iota(op: hlo.IotaOp, emit: OnnxEmission) -> None:
-    """A constant."""
-    shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
-    kind = element_of(op.results[0])
-    counts = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    emit.put(op.results[0], emit.constant(np.broadcast_to(counts, shape).astype(element_dtype(kind)), kind, "iota"))
-
-
 def broadcast(op: hlo.BroadcastInDimOp, emit: OnnxEmission) -> None:
     """Emit nothing. Ops broadcast their operands, or request an Expand."""
-
-
-def stored_constant(op: StorageCastOp, emit: OnnxEmission) -> None:
-    """A constant of a quantized type, as stored integers."""
-    result = op.results[0]
-    kind, stored = element_of(result), emit.array(op.operands[0])
-    if stored is None or not isinstance(kind, UniformQuantizedType):
-        raise missing_in_float(op, "ONNX")
-    name = emit.builder.constant(emit.name(result), stored.astype(file_dtype(kind)))
-    emit.put(result, Tensor(name, kind, stored.shape))
 
 
 def cast(op: QuantizeCastOp | DequantizeCastOp, emit: OnnxEmission) -> None:
