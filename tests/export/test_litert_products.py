@@ -57,3 +57,23 @@ def test_the_scales_of_both_operands_are_multiplied_in_f32(tmp_path: Path) -> No
         found = LiteRTFile(tmp_path / "m.tflite", reference=True)({"a": x})["y"]
         for stage in (made.quantized, made.integer):
             np.testing.assert_array_equal(found, Interpreter(stage)({"a": x})["y"])
+
+
+def test_the_scales_of_a_constant_left_operand_are_multiplied_in_f32(tmp_path: Path) -> None:
+    """As in `jax.image.resize`. With the product in f64, one of these sums is a step less."""
+    weights = np.random.default_rng(5).uniform(0, 1, (48, 96)).astype(np.float32)
+    text = "[" + ", ".join(str(row.tolist()) for row in weights) + "]"
+    program = parse_program(f"""
+      func.func @main(%a: tensor<48x512xf32> {{zeropoint.name = "a"}})
+          -> (tensor<96x512xf32> {{zeropoint.name = "y"}}) {{
+        %w = stablehlo.constant dense<{text}> : tensor<48x96xf32>
+        %0 = stablehlo.dot_general %w, %a, contracting_dims = [0] x [0]
+            : (tensor<48x96xf32>, tensor<48x512xf32>) -> tensor<96x512xf32>
+        return %0 : tensor<96x512xf32>
+      }}""")
+    a = np.random.default_rng(1).normal(size=(48, 512)).astype(np.float32)
+    made = quantize(program, [{"a": a}], Options(target="litert", effort="none"))
+    export_program(made.propagated, tmp_path / "m.tflite", ExportOptions())
+    found = LiteRTFile(tmp_path / "m.tflite", reference=True)({"a": a})["y"]
+    for stage in (made.quantized, made.integer):
+        np.testing.assert_array_equal(found, Interpreter(stage)({"a": a})["y"])

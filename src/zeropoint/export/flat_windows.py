@@ -1,5 +1,7 @@
 """Rewrite windows over one of five or more dimensions as windows over an image, for which runtimes have kernels.
 
+So are windows over rows (two dimensions or one), and over the first dimension.
+
 ```mlir
 %1 = "quant.region"(%0) ({ reduce_window, window_dimensions = [1, 1, 5, 1, 1] }) : (tensor<1x1x12x7x9xf32>) ...
 ```
@@ -51,7 +53,8 @@ def flatten_windows(program: Program) -> Program:
 def _dimension(region: QuantizeRegionOp) -> int | None:
     """The only dimension that the window of a region covers; None if the region is not to be rewritten.
 
-    A region is rewritten if it has five or more dimensions and its ops allow it.
+    A region is rewritten if its ops allow it, and it has five or more dimensions, one or two, or a window over the
+    first one.
     """
     ops = list(region.body.block.ops)[:-1]
     windows = [op for op in ops if isinstance(op, ReduceWindowOp)]
@@ -59,7 +62,7 @@ def _dimension(region: QuantizeRegionOp) -> int | None:
         return None
     (op,) = windows
     rank = len(shape_of(op.inputs[0]))
-    if rank <= IMAGE_RANK or len(op.inputs) != 1 or op.inputs[0] is not region.body.block.args[0]:
+    if len(op.inputs) != 1 or op.inputs[0] is not region.body.block.args[0]:
         return None
     if not all(isinstance(other, ReduceWindowOp) or _can_be_flat(other) for other in ops):
         return None
@@ -71,7 +74,9 @@ def _dimension(region: QuantizeRegionOp) -> int | None:
         strict=True,
     )
     covered = [index for index, row in enumerate(rows) if row != (1, 1, (0, 0))]
-    return covered[0] if len(covered) == 1 and all(step == 1 for array in dilations for step in array) else None
+    if len(covered) != 1 or any(step != 1 for array in dilations for step in array):
+        return None
+    return None if rank in (IMAGE_RANK - 1, IMAGE_RANK) and covered[0] else covered[0]
 
 
 def _can_be_flat(op: Operation) -> bool:

@@ -37,6 +37,7 @@ from zeropoint.materialize.elementwise import encased
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
+from zeropoint.numerics.profile import Profile
 from zeropoint.numerics.row_scales import RowScales
 from zeropoint.numerics.storage import signed_range
 
@@ -44,17 +45,27 @@ ACCUMULATOR = Storage.of("i32")
 BYTE = 8
 
 
-def accumulator_type(op: ContractionOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType) -> UniformQuantizedType:
-    """The type of accumulators: i32 with zero point 0 and the scale of the products.
+def accumulator_type(
+    op: ContractionOp, lhs: UniformQuantizedType, rhs: UniformQuantizedType, profile: Profile | None = None
+) -> UniformQuantizedType:
+    """The type of accumulators: i32 with zero point 0 and the scale of the products, as `profile` multiplies them.
 
-    The scale is per channel if the weight has several scales.
+    The scale is per channel if the weight has several scales. Without a profile, the product is exact.
     """
+    product = np.multiply if profile is None else profile.product_of_scales
     if not rhs.is_per_layer:
         axis, shape = weight_channel_axis(op), shape_of(op.rhs)
         assert axis is not None  # guaranteed by `solve/operands.py`
-        scales = (lhs.scale * channel_scales(rhs, axis, shape[axis])).tolist()
+        scales = product(lhs.scale, channel_scales(rhs, axis, shape[axis])).tolist()
         return UniformQuantizedType.per_channel(ACCUMULATOR, output_channel_axis(op), scales)
-    return UniformQuantizedType.per_layer(ACCUMULATOR, lhs.scale * rhs.scale)
+    return UniformQuantizedType.per_layer(ACCUMULATOR, float(product(lhs.scale, rhs.scale)))
+
+
+def _accumulator(kernel: MaterializedKernel, op: ContractionOp) -> UniformQuantizedType:
+    """The type of a kernel's accumulators; that of its result if `express_accumulators` made these equal."""
+    types = kernel.type_of(op.lhs), kernel.type_of(op.rhs)
+    exact = accumulator_type(op, *types)
+    return exact if kernel.output_type == exact else accumulator_type(op, *types, kernel.profile)
 
 
 def _same_scales(like: UniformQuantizedType, storage: Storage) -> UniformQuantizedType:
@@ -223,7 +234,7 @@ def contraction(
     blocks = kernel.type_of(op.rhs).is_sub_channel
     if not blocks and not _share_storage(kernel, op):
         return encased(kernel)
-    accumulator = kernel.output_type if direct else accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
+    accumulator = kernel.output_type if direct else _accumulator(kernel, op)
     bounds = Bounds()
     long = is_wide and not direct and _passes_32_bits(kernel, op)
     value = _in_blocks(kernel, op, accumulator) if blocks else _summed(kernel, op, accumulator, long=long)

@@ -12,13 +12,14 @@ from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
-from zeropoint.ir.annotations import PROFILE, carry
+from zeropoint.ir.annotations import PROFILE, carry, profile_of
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ClampOp, ReturnOp
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
+from zeropoint.numerics.profile import DEFAULT_PROFILE, Profile
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -41,7 +42,7 @@ class MaterializedKernel:
 
     `values` maps values of the region's body (its arguments and op results) to the emitted quantized values.
     `unrounded` maps results of this and earlier kernels to their floats before rounding, for runtimes in which the next
-    kernel reads these.
+    kernel reads these. `program_profile` is the profile of regions without their own.
     """
 
     region: QuantizeRegionOp
@@ -49,6 +50,12 @@ class MaterializedKernel:
     weights: Weights
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     unrounded: dict[SSAValue, UnroundedFloats] = field(default_factory=dict[SSAValue, UnroundedFloats])
+    program_profile: str = DEFAULT_PROFILE
+
+    @property
+    def profile(self) -> Profile:
+        """The numerics profile of the region."""
+        return profile_of(self.region, self.program_profile)
 
     @property
     def body(self) -> Sequence[Operation]:

@@ -195,7 +195,9 @@ class _Materialization:
         drop_inside(region)
         check_body(region, self.weights)
         builder = Builder(InsertPoint.before(region))
-        kernel = MaterializedKernel(region, builder, self.weights, unrounded=self.unrounded)
+        kernel = MaterializedKernel(
+            region, builder, self.weights, unrounded=self.unrounded, program_profile=self.profile
+        )
         for argument, value, spec in zip(kernel.arguments, region.inputs, region.input_specs, strict=True):
             quantized = isinstance(spec, UniformQuantizedType)
             kernel.values[argument] = self.operand(value, spec, builder) if quantized else value

@@ -223,6 +223,20 @@ def test_an_operator_that_exports_use_is_imported(operator: str, dtype: str, tmp
     np.testing.assert_allclose(found, LiteRTFile(path, reference=True)(sample)["y"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
+def test_running_sums_are_imported(exclusive: bool, reverse: bool, dtype: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(0, 9, (3, 7, 2)).astype(dtype)
+    build = ModelBuilder()
+    inputs, result = {"x": build.tensor("x", x.shape, dtype, None)}, build.tensor("y", x.shape, dtype, None)
+    options = ("CumsumOptions", {"exclusive": exclusive, "reverse": reverse})
+    build.operator("CUMSUM", [inputs["x"], build.part("axis", np.array(1, np.int32))], [result], options)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(build.finish(inputs, {"y": result}, "", {}))
+    found, expected = Interpreter(load_model(path))({"x": x})["y"], LiteRTFile(path, reference=True)({"x": x})["y"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("profile", [None, "xnnpack"])
 @pytest.mark.parametrize("point", [0, 3, -77])
 @pytest.mark.parametrize("scale", [2.3, 0.31, 0.117, 0.0131])

@@ -22,7 +22,9 @@ from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.litert.scatters import scatter
 from zeropoint.export.litert.words import bits, shift
+from zeropoint.export.missing import missing_in_float
 from zeropoint.export.region_types import is_read_as
+from zeropoint.export.running_sums import running_sum
 from zeropoint.export.sorts import first_taken, sorted_axis
 from zeropoint.export.spread_constants import before_broadcasts
 from zeropoint.ir import stablehlo as hlo
@@ -83,6 +85,8 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
     hlo.MultiplyOp: ("REDUCE_PROD", 1.0),
 }
 """The operator, and its identity element, by the op of the reduction's body."""
+SUMMED = frozenset(map(np.dtype, ("float32", "int32", "int64")))
+"""The types of LiteRT's CUMSUM."""
 
 
 def _source(emit: LitertEmission, value: SSAValue) -> int:
@@ -310,6 +314,16 @@ def reverse(op: hlo.ReverseOp, emit: LitertEmission) -> None:
     _plain(emit, op, "REVERSE_V2", ("ReverseV2Options", {}), emit.integers(array_values(op.dimensions), "axes"))
 
 
+def window(op: hlo.ReduceWindowOp, emit: LitertEmission) -> None:
+    """CUMSUM. Other windows are kernels."""
+    sums, dtype = running_sum(op, emit.array(op.init_values[0])), element_dtype(element_of(op.results_[0]))
+    if sums is None or dtype not in SUMMED:
+        raise missing_in_float(op, "LiteRT")
+    axis = emit.builder.part("axis", np.array(sums.axis, np.int32))
+    options: OperatorOptions = ("CumsumOptions", {"exclusive": False, "reverse": sums.reverse})
+    emit.operator("CUMSUM", [_source(emit, op.inputs[0]), axis], [_result(emit, op)], options)
+
+
 def iota(op: hlo.IotaOp, emit: LitertEmission) -> None:
     """A constant."""
     shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
@@ -338,6 +352,7 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     hlo.GatherOp: gather,
     hlo.IotaOp: iota,
     hlo.ReduceOp: reduce,
+    hlo.ReduceWindowOp: window,
     hlo.RemainderOp: remainder,
     hlo.ReshapeOp: reshape,
     hlo.ReverseOp: reverse,

@@ -10,14 +10,17 @@ from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.missing import missing_in_float
 from zeropoint.export.onnx.clamps import repeated_bounds
+from zeropoint.export.onnx.constants import iota, stored_constant
 from zeropoint.export.onnx.contractions import channels_first, conv_attributes, matmul
-from zeropoint.export.onnx.emission import OnnxEmission, Tensor, file_dtype
+from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered, scattered
-from zeropoint.export.onnx.positions import pool_with_positions, scattered_at_computed
+from zeropoint.export.onnx.log_sigmoid import log_of_sigmoid
+from zeropoint.export.onnx.positions import scattered_at_computed
 from zeropoint.export.onnx.reductions import reduction
+from zeropoint.export.onnx.running_sums import windowed
+from zeropoint.export.onnx.spread import spread
 from zeropoint.export.scatters import combination
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
@@ -137,7 +140,8 @@ def _elementwise(op: Operation, emit: OnnxEmission, name: str) -> None:
 
 def function(op: Operation, emit: OnnxEmission) -> None:
     """A function of one value, or an arithmetic op on two."""
-    _elementwise(op, emit, UNARY.get(type(op)) or BINARY[type(op)])
+    if not log_of_sigmoid(op, emit):
+        _elementwise(op, emit, UNARY.get(type(op)) or BINARY[type(op)])
 
 
 def compare(op: hlo.CompareOp, emit: OnnxEmission) -> None:
@@ -223,15 +227,14 @@ def reverse(op: hlo.ReverseOp, emit: OnnxEmission) -> None:
 def pad(op: hlo.PadOp, emit: OnnxEmission) -> None:
     """Pad; negative padding crops. For OpenVINO, positive padding along one dimension is concatenated."""
     low, high, inside = (array_values(a) for a in (op.edge_padding_low, op.edge_padding_high, op.interior_padding))
-    if any(inside):
-        raise ExportError("found padding between elements, expected none", op)
+    source = spread(_exact(emit, op.operand), inside, _exact(emit, op.padding_value), emit.name(op.result), emit)
     pairs, fill = list(zip(low, high, strict=True)), emit.array(op.padding_value)
     is_along_one = sum(map(any, pairs)) == 1 and min(*low, *high) >= 0
     if emit.for_openvino and is_along_one and fill is not None and fill.dtype == np.float32:
-        emit.put(op.result, emit.padded(_exact(emit, op.operand), pairs, emit.name(op.result), fill.item()))
+        emit.put(op.result, emit.padded(source, pairs, emit.name(op.result), fill.item()))
         return
     extra = [emit.integers([*low, *high], "pads"), _exact(emit, op.padding_value).name]
-    _finish(emit, op, "Pad", [_exact(emit, op.operand)], None, extra)
+    _finish(emit, op, "Pad", [source], None, extra)
 
 
 def reduce(op: hlo.ReduceOp, emit: OnnxEmission) -> None:
@@ -328,30 +331,12 @@ def scatter(op: hlo.ScatterOp, emit: OnnxEmission) -> None:
 
 
 def window(op: hlo.ReduceWindowOp, emit: OnnxEmission) -> None:
-    """MaxPool with positions. Other windows are kernels."""
-    pool_with_positions(op, _exact(emit, op.inputs[0]), emit)
-
-
-def iota(op: hlo.IotaOp, emit: OnnxEmission) -> None:
-    """A constant."""
-    shape, axis = shape_of(op.results[0]), op.iota_dimension.value.data
-    kind = element_of(op.results[0])
-    counts = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    emit.put(op.results[0], emit.constant(np.broadcast_to(counts, shape).astype(element_dtype(kind)), kind, "iota"))
+    """CumSum, or MaxPool with positions. Other windows are kernels."""
+    windowed(op, _exact(emit, op.inputs[0]), emit)
 
 
 def broadcast(op: hlo.BroadcastInDimOp, emit: OnnxEmission) -> None:
     """Emit nothing. Ops broadcast their operands, or request an Expand."""
-
-
-def stored_constant(op: StorageCastOp, emit: OnnxEmission) -> None:
-    """A constant of a quantized type, as stored integers."""
-    result = op.results[0]
-    kind, stored = element_of(result), emit.array(op.operands[0])
-    if stored is None or not isinstance(kind, UniformQuantizedType):
-        raise missing_in_float(op, "ONNX")
-    name = emit.builder.constant(emit.name(result), stored.astype(file_dtype(kind)))
-    emit.put(result, Tensor(name, kind, stored.shape))
 
 
 def cast(op: QuantizeCastOp | DequantizeCastOp, emit: OnnxEmission) -> None:

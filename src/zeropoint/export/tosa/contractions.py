@@ -20,7 +20,7 @@ from zeropoint.export.convolutions import ConvolutionForm
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.tosa.arithmetic import requantized, zero, zero_point_of
-from zeropoint.export.tosa.builder import TosaValue, integers
+from zeropoint.export.tosa.builder import FunctionBuilder, TosaValue, integers
 from zeropoint.export.tosa.emission import TosaEmission
 from zeropoint.export.tosa.moves import concatenated, padded, reshaped, sliced, spread, transposed
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
@@ -146,6 +146,35 @@ def _gathered(form: ConvolutionForm, emit: TosaEmission, image: TosaValue, array
         operands = [part, f.constant(array[own]), f.constant(bias[own]), *zeros]
         parts.append(f.op("conv2d", operands, (*form.result[:3], count), accumulator(kernel), attributes))
     return concatenated(f, parts, 3)
+
+
+def window_of_ones(
+    f: FunctionBuilder,
+    image: TosaValue,
+    window: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    kind: Attribute,
+) -> TosaValue:
+    """The sums over windows of an image of type `kind`: DEPTHWISE_CONV2D with weights of 1."""
+    element = "i32" if isinstance(kind, UniformQuantizedType) else "f32"
+    batch, *sizes, channels = image.shape
+    height, width = (
+        (size + sum(pads[2 * axis : 2 * axis + 2]) - window[axis]) // strides[axis] + 1
+        for axis, size in enumerate(sizes)
+    )
+    dtype = np.int8 if element == "i32" else np.float32
+    constants = [f.constant(np.ones((*window, channels, 1), dtype))]
+    constants += [f.constant(np.zeros(channels, np.int32 if element == "i32" else np.float32))]
+    zeros = [zero_point_of(f, kind, image.element), zero(f, image.element)]
+    attributes = {
+        "acc_type": element,
+        "dilation": integers((1, 1)),
+        "pad": integers(pads),
+        "stride": integers(strides),
+    }
+    shape = (batch, height, width, channels)
+    return f.op("depthwise_conv2d", [image, *constants, *zeros], shape, element, attributes)
 
 
 def channels_of(form: ConvolutionForm) -> int:

@@ -7,17 +7,20 @@ a power of 1/2.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.missing import missing_in_float
+from zeropoint.export.running_sums import running_sum
 from zeropoint.export.scatters import replaced_rows
 from zeropoint.export.spread_constants import before_broadcasts
 from zeropoint.export.tosa.arithmetic import filled, multiplied, zero
 from zeropoint.export.tosa.builder import TosaValue
-from zeropoint.export.tosa.contractions import dot_general
+from zeropoint.export.tosa.contractions import dot_general, window_of_ones
 from zeropoint.export.tosa.emission import TosaEmission, element_text
 from zeropoint.export.tosa.moves import (
     concatenated,
@@ -245,6 +248,19 @@ def pad(op: hlo.PadOp, emit: TosaEmission) -> None:
     _finish(emit, op, padded_by(op, _source(emit, op.operand), number, emit))
 
 
+def window(op: hlo.ReduceWindowOp, emit: TosaEmission) -> None:
+    """A running sum as DEPTHWISE_CONV2D with weights of 1. Other windows are kernels."""
+    sums, kind = running_sum(op, emit.array(op.init_values[0])), element_of(op.results_[0])
+    source = _source(emit, op.inputs[0])
+    if sums is None or source.element != "f32":
+        raise missing_in_float(op, "TOSA")
+    shape, axis = source.shape, sums.axis
+    size = shape[axis]
+    image = reshaped(emit.f, source, (prod(shape[:axis]), size, 1, prod(shape[axis + 1 :])))
+    pads = [0, size - 1, 0, 0] if sums.reverse else [size - 1, 0, 0, 0]
+    _finish(emit, op, reshaped(emit.f, window_of_ones(emit.f, image, (size, 1), (1, 1), pads, kind), shape))
+
+
 def reduce(op: hlo.ReduceOp, emit: TosaEmission) -> None:
     """REDUCE_SUM, REDUCE_MAX, REDUCE_MIN or REDUCE_PRODUCT.
 
@@ -333,6 +349,7 @@ OPERATORS: Mapping[type[Operation], TosaFloatConverter] = {
     hlo.NegateOp: negate,
     hlo.PadOp: pad,
     hlo.ReduceOp: reduce,
+    hlo.ReduceWindowOp: window,
     hlo.RemainderOp: remainder,
     hlo.ReshapeOp: reshape,
     hlo.ReverseOp: reverse,

@@ -23,7 +23,7 @@ from zeropoint.export.tosa.arithmetic import (
     zero_point_of,
 )
 from zeropoint.export.tosa.builder import TosaValue, integers
-from zeropoint.export.tosa.contractions import fitted
+from zeropoint.export.tosa.contractions import fitted, window_of_ones
 from zeropoint.export.tosa.emission import TosaEmission
 from zeropoint.export.tosa.moves import (
     concatenated,
@@ -50,6 +50,7 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     PadOp,
     ReduceOp,
+    ReduceWindowOp,
     ReverseOp,
     SelectOp,
     SliceOp,
@@ -120,12 +121,27 @@ def divisor_of(kernel: ExportKernel, emit: TosaEmission, division: DivideOp | Mu
 
 
 def summed(kernel: ExportKernel, emit: TosaEmission) -> None:
-    """A mean or sum over dimensions: REDUCE_SUM in i32, RESCALE by s_in / (count * s_out)."""
+    """A mean or sum over dimensions: REDUCE_SUM in i32, RESCALE by s_in / (count * s_out).
+
+    Sums over windows are depthwise convolutions with weights of 1.
+    """
+    if any(isinstance(op, ReduceWindowOp) for op in kernel.ops):
+        window_sum(kernel, emit)
+        return
     op = kernel.first(ReduceOp)
     given, share = quantized_type(kernel, kernel.specs[0]), share_of(kernel, emit)
     value = centred(emit.f, emit.source(kernel), given.zero_point, emit.profile)
     total = reduced(emit.f, "reduce_sum", value, array_values(op.dimensions))
     emit.finish(kernel, requantized(kernel, emit.f, total, given.scale * share, emit.profile))
+
+
+def window_sum(kernel: ExportKernel, emit: TosaEmission) -> None:
+    """DEPTHWISE_CONV2D with weights of 1, RESCALE by s_in / s_out."""
+    image, found, given = emit.source(kernel), pool_window(kernel), quantized_type(kernel, kernel.specs[0])
+    image = reshaped(emit.f, image, (image.shape[0], *found.size, image.shape[-1]))
+    image, pads = fitted(emit, image, found.kernel, found.strides, found.padding)
+    total = window_of_ones(emit.f, image, found.kernel, found.strides, pads, given)
+    emit.finish(kernel, requantized(kernel, emit.f, total, given.scale * share_of(kernel, emit), emit.profile))
 
 
 def share_of(kernel: ExportKernel, emit: TosaEmission) -> float:

@@ -25,6 +25,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "BITWISE_XOR": paired(XorOp),
     "CEIL": same("Ceil"),
     "COS": same("Cos"),
+    "CUMSUM": elementwise.cumsum,
     "DIV": same("Div"),
     "EXP": same("Exp"),
     "FLOOR": same("Floor"),

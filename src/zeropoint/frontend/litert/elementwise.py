@@ -155,6 +155,12 @@ def top_k(call: Call) -> tuple[SSAValue, ...]:
     return values, call.onnx("Cast", positions, to=helper.np_dtype_to_tensor_dtype(call.result(1).dtype))
 
 
+def cumsum(call: Call) -> SSAValue:
+    """CUMSUM: running sums along a dimension."""
+    options = {name: int(bool(call.option(name, False))) for name in ("exclusive", "reverse")}
+    return call.onnx("CumSum", call.operand(0), np.asarray(call.integers(1, "axis"), np.int64).reshape(-1), **options)
+
+
 def gather(call: Call) -> SSAValue:
     """GATHER along a dimension."""
     if call.option("batchDims"):
