@@ -241,7 +241,7 @@ class Counting:
 
 
 def test_steps_that_share_weights_are_prepared_once() -> None:
-    """The steps of an unrolled recurrent layer: compiling its contractions one by one takes longer than running them."""
+    """The steps of an unrolled recurrent layer: compiling each contraction takes longer than running it."""
     net = Network([(1, CHANNELS, 3, 3)])
     (value,) = net.values
     weight = net.constant(WEIGHT[:CHANNELS])
