@@ -227,3 +227,28 @@ def test_samples_are_kept_by_their_contents() -> None:
         second.see(sample)
     assert [s["x0"].tobytes() for s in first.samples] == [s["x0"].tobytes() for s in second.samples]
     assert len(first.samples) == 8
+
+
+class Counting:
+    """The reference engine, which notes what it prepares."""
+
+    def __init__(self) -> None:
+        self.prepared: list[str] = []
+
+    def prepare(self, program: Program) -> Runnable:
+        self.prepared.append(str(program.module))
+        return ReferenceEngine().prepare(program)
+
+
+def test_steps_that_share_weights_are_prepared_once() -> None:
+    """The steps of an unrolled recurrent layer: compiling each contraction takes longer than running it."""
+    net = Network([(1, CHANNELS, 3, 3)])
+    (value,) = net.values
+    weight = net.constant(WEIGHT[:CHANNELS])
+    for step in range(3):
+        net.layer(f"step{step}")
+        made = ConvolutionOp(value, weight, with_shape(value, [1, CHANNELS, 3, 3]), ConvolutionLayout.channels_first(2))
+        value = net.insert(made)
+    program, engine = net.finish([value]), Counting()
+    output_noise(instrument(fuse(program)), {}, samples(), engine)
+    assert len(engine.prepared) == 1

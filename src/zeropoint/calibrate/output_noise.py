@@ -29,6 +29,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.calibrate.range_noise import RangeNoise, energy_of_finite, is_kernel, moves, rounded
 from zeropoint.calibrate.repeated_noise import repeated_noise
 from zeropoint.interp import Engine, MaskedEngine, Runnable, masks_of, unpadded
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
@@ -65,6 +66,9 @@ class _Walk:
         default_factory=dict[SSAValue, dict[NoiseForm, list[Array]]]
     )
     found: dict[str, RangeNoise] = field(default_factory=dict[str, RangeNoise])
+    shared: dict[str, Runnable] = field(default_factory=dict[str, Runnable])
+    """The prepared ops that share constants with others, by their text: the steps of a recurrence have the same
+    weights."""
 
     def __post_init__(self) -> None:
         for key, tried in self.ranges.items():
@@ -93,13 +97,23 @@ class _Walk:
 
     def step(self, op: Operation) -> None:
         """Run an op in float. A kernel is also run on every rounded form of its operands."""
-        run = self.engine.prepare(float_form(self.program, op))
+        run = self._prepared(op)
         inputs = activations(op)
         exact = self._run(run, [self.values[value] for value in inputs])
         if is_kernel(op):
             self._judge(op, run, inputs, exact)
         for result, arrays in zip(op.results, exact, strict=True):
             self.enter(result, arrays)
+
+    def _prepared(self, op: Operation) -> Runnable:
+        """An op in float, prepared by the engine. Ops of the same text, which names the weights, are prepared once."""
+        form = float_form(self.program, op)
+        if not any(is_constant(value) and not value.has_one_use() for value in op.operands):
+            return self.engine.prepare(form)
+        text = str(form.module)
+        if text not in self.shared:
+            self.shared[text] = self.engine.prepare(form)
+        return self.shared[text]
 
     def _judge(self, op: Operation, run: Runnable, inputs: Sequence[SSAValue], exact: list[list[Array]]) -> None:
         for index, value in enumerate(inputs):

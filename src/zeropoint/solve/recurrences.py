@@ -11,6 +11,9 @@ the step before. What is rounded off in one step stays in the state for many ste
 the contractions behind it (`_cone`) take the rows of the table that are for recurrences only (`recurrent = true`), if
 the target has such rows. Contractions still read 8 bits.
 
+The states and their products take the widest of these rows (`Recurrences.rows`). Example: an element of a cell that
+counts 80 steps reaches 80, while half of the elements stay below 0.04, which is two steps of 13 bits.
+
 Steps in time are kernels of their own in an unrolled program. A chain of `STEPS` such sums is a recurrence.
 
 A program of one step gets the state as an input and returns it (`carried_states.py`): one such sum is a recurrence.
@@ -21,7 +24,7 @@ returned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
 
@@ -43,18 +46,26 @@ COMPUTED = ("add", "subtract", "multiply", *FUNCTIONS, *MOVES)
 
 @dataclass(frozen=True)
 class Recurrences:
-    """The regions that take a target's rows for recurrences, and the storage of the ports on the way of a state from an
-    input and to an output."""
+    """The regions that take a target's rows for recurrences, those of them that are states or their products, and the
+    storage of the ports on the way of a state from an input and to an output."""
 
     target: Target
     regions: frozenset[QuantizeRegionOp] = frozenset()
+    states: frozenset[QuantizeRegionOp] = frozenset()
     stored: Mapping[PortNumber, Storage] = field(default_factory=dict[PortNumber, Storage])
 
     def rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
-        """The rows of the target for a kernel: in a recurrence those for recurrences first, elsewhere none of them."""
+        """The rows of the target for a kernel: in a recurrence those for recurrences first, elsewhere none of them. For
+        a state, those with the widest results come first."""
         name = region.logical_kernel.data
-        rows = self.target.by_kernel.get(name, ())
-        return (*self.target.recurrent_rows.get(name, ()), *rows) if region in self.regions else rows
+        rows, recurrent = self.target.by_kernel.get(name, ()), self.target.recurrent_rows.get(name, ())
+        if region in self.states:
+            recurrent = sorted(recurrent, key=lambda row: row.output.storage.minimum - row.output.storage.maximum)
+        return (*recurrent, *rows) if region in self.regions else rows
+
+    def made_as(self, region: QuantizeRegionOp) -> Storage:
+        """The storage of the result of a sum or a product of a recurrence."""
+        return self.rows(region)[0].output.storage
 
     def read_as(self, region: QuantizeRegionOp, index: int) -> Storage | None:
         """The storage of an operand of a recurrence whose rows take several; None if the row decides."""
@@ -84,12 +95,15 @@ def recurrences(program: Program, target: Target) -> Recurrences:
     products = [reader for read in (*states, *functions) for reader in _readers(read) if _is_product(reader)]
     gates = [made for product in products for value in product.inputs if (made := _maker(value)) is not None]
     cone = _cone([*states, *functions, *(gate for gate in gates if gate.logical_kernel.data in FUNCTIONS)])
-    ways = [way for found in given.values() for way in found]
     returned = [product for product in products if given and any(True for _ in ways_out(product))]
-    ways += [way for product in returned for way in ways_out(product)]
-    moves = {region for way in ways for region in way.regions if region.logical_kernel.data in MOVES}
-    ports = [*(port for way in ways for port in way.ports), *((product, OUTPUT) for product in returned)]
-    return Recurrences(target, frozenset({*cone, *moves, *returned}), dict.fromkeys(ports, rows[0].output.storage))
+    kept = frozenset({*states, *(made for state in states for made in _products(state))})
+    found = Recurrences(target, frozenset({*cone, *returned}), kept)
+    ways = [(region, way) for region, passed in given.items() for way in passed]
+    ways += [(product, way) for product in returned for way in ways_out(product)]
+    moves = {region for _, way in ways for region in way.regions if region.logical_kernel.data in MOVES}
+    stored = {port: found.made_as(region) for region, way in ways for port in way.ports}
+    stored |= {(product, OUTPUT): found.made_as(product) for product in returned}
+    return replace(found, regions=found.regions | moves, stored=stored)
 
 
 def _given_states(program: Program) -> dict[QuantizeRegionOp, list[EdgeWay]]:
@@ -97,8 +111,7 @@ def _given_states(program: Program) -> dict[QuantizeRegionOp, list[EdgeWay]]:
     found: dict[QuantizeRegionOp, list[EdgeWay]] = {}
     for region in regions_of(program) if is_step(program) else ():
         if region.logical_kernel.data in ("add", "subtract"):
-            products = [made for value in region.inputs if (made := _product(value)) is not None]
-            ways = [way for product in products for both in carried(region, product) for way in both]
+            ways = [way for product in _products(region) for both in carried(region, product) for way in both]
             if ways:
                 found[region] = ways
     return found
@@ -129,8 +142,7 @@ def _states(program: Program) -> list[QuantizeRegionOp]:
     for region in regions_of(program):
         if region.logical_kernel.data not in ("add", "subtract"):
             continue
-        products = [made for value in region.inputs if (made := _product(value)) is not None]
-        if products:
+        if products := _products(region):
             before[region] = [state for made in products for state in _read(made.inputs, length, DIFFERENCES)]
             length[region] = 1 + max((length[state] for state in before[region]), default=0)
     found: dict[QuantizeRegionOp, None] = {}
@@ -141,6 +153,11 @@ def _states(program: Program) -> list[QuantizeRegionOp]:
             found[state] = None
             open_ += before[state]
     return list(found)
+
+
+def _products(state: QuantizeRegionOp) -> list[QuantizeRegionOp]:
+    """The products that are terms of a sum."""
+    return [made for value in state.inputs if (made := _product(value)) is not None]
 
 
 def _product(value: SSAValue) -> QuantizeRegionOp | None:
