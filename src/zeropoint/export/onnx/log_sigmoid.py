@@ -1,7 +1,8 @@
 """Logarithms of sigmoids as ONNX operators.
 
 onnxruntime's and OpenVINO's Sigmoid is 0 below about -17, where the function is 4e-8, so that its logarithm would be
--inf. Softplus is exact to f32 there: log(sigmoid(x)) = -log(1 + exp(-x)).
+-inf. Softplus is exact to f32 there: log(sigmoid(x)) = -log(1 + exp(-x)). Below -88, the program's sigmoid is 0 in f32,
+too: the program has -inf, and the file about x.
 """
 
 from __future__ import annotations
