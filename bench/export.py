@@ -13,11 +13,10 @@ targets are `onnxruntime-vnni` and `openvino-vnni`. The columns:
   a process of its own. One thread. Figures are the median of the turns with the least other work, which the last line
   reports.
 
-    python bench/export.py [--models demo,...] [--calibration 64] [--samples 32] [--predicted 2] [--effort fast]
+    python bench/export.py [--models demo,...] [--calibration 64] [--samples 32] [--predicted 2] [--effort balanced]
 
 It measures the demo, and those of EfficientNet-Lite0, the PP-OCR classifier, MobileNetV2 and ResNet-50 that `.cache`
-has. Files of other quantizers come from `prepare.py` and `models/to_litert.py`; those of the demo and the classifier
-are made here, except LiteRT's, which needs PyTorch models.
+has. Files of other quantizers come from `prepare.py` and `models/to_litert.py`, or else are made here (`own_files.py`).
 """
 
 import argparse
@@ -40,8 +39,8 @@ from agreement import sqnr_db, top1_agreement
 from choices import chosen
 from engines import LOADERS, litert_input
 from latency import Turn, quietest
-from ort_static import quantize_feeds
 from other_work import Meter
+from own_files import MAKERS
 from pages import lines
 from suite import CACHE, Feed, engine_file, samples
 from zeropoint.calibrate import samples as read_samples
@@ -214,17 +213,6 @@ class Measured:
     steps: dict[str, Callable[[], object]]
 
 
-def fixed(subject: Subject, folder: Path) -> Path:
-    """The model with the subject's shapes, which other quantizers need."""
-    proto = onnx.load(subject.path)
-    for value in proto.graph.input:
-        sizes = subject.shapes.get(value.name, ())
-        for dim, size in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
-            dim.dim_value = size
-    onnx.save(proto, folder / "fixed.onnx")
-    return folder / "fixed.onnx"
-
-
 def its_own(subject: Subject, way: Way, calibration: list[Feed], folder: Path) -> Path | str:
     """The file of the runtime's own quantizer, made here for models without one in `.cache`; or why there is none."""
     kept = engine_file(subject.name, way.engine)
@@ -234,16 +222,7 @@ def its_own(subject: Subject, way: Way, calibration: list[Feed], folder: Path) -
     if path.is_file():
         return path
     try:
-        if way.engine == "onnxruntime-u8":
-            quantize_feeds(fixed(subject, folder), calibration, path)
-        elif way.engine == "openvino-int8":
-            import nncf
-
-            model = openvino.convert_model(fixed(subject, folder))
-            made = nncf.quantize(model, nncf.Dataset(calibration), subset_size=len(calibration))
-            openvino.save_model(made, path, compress_to_fp16=False)
-        else:
-            return "no PyTorch model"
+        MAKERS[way.engine](subject.path, subject.shapes, calibration, path)
         way.open_its_own(path)
     except Exception as error:  # of tools that have no base class; the row says so
         path.unlink(missing_ok=True)
@@ -377,7 +356,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=32, help="held-out samples whose accuracy is measured")
     parser.add_argument("--predicted", type=int, default=2, help="held-out samples that the interpreter predicts")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each latency")
-    parser.add_argument("--effort", default="fast", help="the corrections: none, fast, balanced, best")
+    parser.add_argument("--effort", default="balanced", help="the corrections: none, fast, balanced, best")
     parser.add_argument("--native", nargs=2, type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     logging.getLogger().setLevel(logging.ERROR)

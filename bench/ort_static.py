@@ -23,7 +23,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+import onnx
 import onnxruntime
+from onnx.version_converter import convert_version
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -70,6 +72,17 @@ def run(path: Path, samples: np.ndarray, arithmetic: Arithmetic = "precise") -> 
     network = session(path, arithmetic)
     name = network.get_inputs()[0].name
     return np.concatenate([network.run(None, {name: sample[None]})[0] for sample in samples])
+
+
+def readable(path: Path, folder: Path) -> Path:
+    """A copy that the quantizer takes: of opset 13, the first whose dequantization has an axis, in one file."""
+    model = onnx.load(path)
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    if opsets.get("", 1) < 13:
+        model = convert_version(model, 13)
+    made = folder / "readable.onnx"
+    onnx.save(model, made)
+    return made
 
 
 def quantize_static_u8(

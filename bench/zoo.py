@@ -100,12 +100,12 @@ class Measurement:
 
     def integer_peer(self) -> None:
         """onnxruntime's static quantization."""
-        from ort_static import quantize_feeds
+        from ort_static import quantize_feeds, readable
 
         fixed = {name: np.array(value) for name, value in self.wheel.constants.items()}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "int8.onnx"
-            source = _readable(self.wheel.file(self.name), Path(folder))
+            source = readable(self.wheel.file(self.name), Path(folder))
             start = time.perf_counter()
             quantize_feeds(source, [feed | fixed for feed in self.calibration], path)
             self.row.seconds["onnxruntime"] = time.perf_counter() - start
@@ -144,20 +144,6 @@ def _session(path: Path, wheel: Wheel) -> Callable[[Feed], Outputs]:
     fixed = {name: np.array(value) for name, value in wheel.constants.items()}
     names = [port.name for port in session.get_outputs()]
     return lambda feed: dict(zip(names, session.run(names, feed | fixed), strict=True))
-
-
-def _readable(path: Path, folder: Path) -> Path:
-    """The file, or a copy that its tools take: of opset 13, the first whose dequantization has an axis, in one file."""
-    import onnx
-    from onnx.version_converter import convert_version
-
-    model = onnx.load(path)
-    opsets = {entry.domain: entry.version for entry in model.opset_import}
-    if opsets.get("", 1) < 13:
-        model = convert_version(model, 13)
-    made = folder / "readable.onnx"
-    onnx.save(model, made)
-    return made
 
 
 def _compiled(model: object) -> Callable[[Feed], Outputs]:

@@ -22,7 +22,8 @@ from exporting import Recipe
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from suite import CALIBRATION, NETWORKS, SUBJECTS, Feed, engine_file, samples, script  # one folder up
+from litert_static import litert_inputs, quantize_feeds  # one folder up
+from suite import CALIBRATION, NETWORKS, SUBJECTS, engine_file, samples, script
 
 
 class AsModule(nn.Module):
@@ -35,12 +36,6 @@ class AsModule(nn.Module):
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
         """The network's output."""
         return self.network(*values)
-
-
-def litert_inputs(feed: Feed) -> list[np.ndarray]:
-    """The values of one sample as LiteRT takes them: NHWC, and i32 for i64."""
-    values = [value.astype(np.int32) if value.dtype == np.int64 else value for value in feed.values()]
-    return [np.ascontiguousarray(value.transpose(0, 2, 3, 1)) if value.ndim == 4 else value for value in values]
 
 
 def convert(recipe: Recipe, path: Path) -> float:
@@ -61,18 +56,6 @@ def convert(recipe: Recipe, path: Path) -> float:
     return float(np.abs(np.asarray(model(*feeds)) - expected).max() / np.abs(expected).max())
 
 
-def quantize(source: Path, name: str, path: Path) -> None:
-    """Writes the quantized form of the float file `source` to `path`."""
-    from ai_edge_litert.interpreter import Interpreter
-    from ai_edge_quantizer import quantizer, recipe
-
-    [(signature, ports)] = Interpreter(str(source)).get_signature_list().items()
-    data = [dict(zip(ports["inputs"], litert_inputs(feed), strict=True)) for feed in samples(name, CALIBRATION)]
-    work = quantizer.Quantizer(str(source))
-    work.load_quantization_recipe(recipe.static_wi8_ai8())
-    work.quantize(work.calibrate({signature: data}, num_threads=2)).export_model(str(path), overwrite=True)
-
-
 def main() -> None:
     """Convert and quantize each network."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -80,7 +63,7 @@ def main() -> None:
     for name in parser.parse_args().names or NETWORKS:
         floats, integers = engine_file(name, "litert-f32"), engine_file(name, "litert-int8")
         difference = convert(importlib.import_module(script(name)).recipe(name), floats)
-        quantize(floats, name, integers)
+        quantize_feeds(floats, samples(name, CALIBRATION), integers)
         print(f"wrote {floats} and {integers}; largest difference of the float one from PyTorch {difference:.1e}")
 
 

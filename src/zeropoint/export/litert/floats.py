@@ -28,6 +28,7 @@ from zeropoint.export.running_sums import running_sum
 from zeropoint.export.sorts import first_taken, sorted_axis
 from zeropoint.export.spread_constants import before_broadcasts
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -85,6 +86,13 @@ REDUCTIONS: Mapping[type[Operation], tuple[str, float]] = {
     hlo.MultiplyOp: ("REDUCE_PROD", 1.0),
 }
 """The operator, and its identity element, by the op of the reduction's body."""
+CLIPS: Mapping[tuple[float, float], str] = {
+    (0.0, np.inf): "RELU",
+    (0.0, 1.0): "RELU_0_TO_1",
+    (0.0, 6.0): "RELU6",
+    (-1.0, 1.0): "RELU_N1_TO_1",
+}
+"""The operator by its bounds."""
 SUMMED = frozenset(map(np.dtype, ("float32", "int32", "int64")))
 """The types of LiteRT's CUMSUM."""
 
@@ -163,8 +171,28 @@ def select(op: hlo.SelectOp, emit: LitertEmission) -> None:
     _elementwise(emit, op, "SELECT_V2", ("SelectV2Options", {}))
 
 
+def clipped(op: Operation, emit: LitertEmission) -> bool:
+    """RELU, RELU6 and so on, if the op clamps floats to the bounds of one; else False."""
+    bounds, name = Bounds(), None
+    if element_of(op.results[0]) == f32 and bounds.then(op, emit.weights):
+        name = CLIPS.get((bounds.low, bounds.high))
+    if name is None:
+        return False
+    [value] = [operand for operand in op.operands if emit.array(operand) is None]
+    emit.operator(name, [_source(emit, value)], [_result(emit, op)])
+    return True
+
+
+def maximum(op: hlo.MaximumOp, emit: LitertEmission) -> None:
+    """RELU for the bound 0, else MAXIMUM."""
+    if not clipped(op, emit):
+        binary(op, emit)
+
+
 def clamp(op: hlo.ClampOp, emit: LitertEmission) -> None:
-    """MAXIMUM and MINIMUM."""
+    """RELU, RELU6 and so on, or MAXIMUM and MINIMUM."""
+    if clipped(op, emit):
+        return
     low, value, high = (_source(emit, operand) for operand in (op.min, op.operand, op.max))
     kind = element_of(op.operand)
     bounded = emit.temporary(emit.name(op.result), shape_of(op.result), kind)
@@ -342,6 +370,7 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     hlo.BroadcastInDimOp: broadcast,
     hlo.ClampOp: clamp,
     hlo.CompareOp: compare,
+    hlo.MaximumOp: maximum,
     hlo.ExponentialMinusOneOp: shifted(False, "EXP", -1.0),
     hlo.LogPlusOneOp: shifted(True, "LOG", 1.0),
     hlo.PadOp: pad,
