@@ -30,7 +30,11 @@ KERNELS = KernelRules(
     "LiteRT",
     "LiteRT",
     {**contractions.KERNELS, **rows.KERNELS},
-    in_float_too={*contractions.KERNELS, "average_pool", "gelu", "linear_resize", "max_pool"},
+    in_float_too={
+        *contractions.KERNELS,
+        *("average_pool", "gelu", "hard_swish", "leaky_relu", "linear_resize", "log_softmax", "max_pool", "mean"),
+        "softmax",
+    },
     float_rules=OPERATORS,
     stands_for=LitertEmission.stands_for,
 )
