@@ -4,7 +4,8 @@ Both programs are compared without corrections. The equalized one is kept if its
 samples, and if the gain over all samples is more than chance. Nothing is fitted to outputs here, so all samples count.
 The second calibration takes as long as everything before it, so the equalized program is first compared with
 provisional ranges. The equalized values get the extremes that were observed per channel, and the others keep their
-ranges. If the equalized program is then clearly worse, it is dropped at once.
+ranges. If the equalized program is then clearly worse, it is dropped at once. Before that, the ranges of the channels
+in other samples show whether clamps would cut them: then the equalized program is another network in float.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import nan
 
 from zeropoint.calibrate import Progress, Report, Work, collect, state_ranges
 from zeropoint.calibrate.bounded import has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Equalized, Judged, Platform, SampleParts, judge_of, some
 from zeropoint.correct.channel_statistics import only_equalized, without_statistics
-from zeropoint.correct.equalize import equalize
+from zeropoint.correct.equalize import cut_share, equalize, uneven
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
+from zeropoint.correct.sample_parts import FEW, Samples
 from zeropoint.demands import demanded_observers
-from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.ir.tensors import Array
@@ -32,7 +34,8 @@ from zeropoint.passes import ASKING_PASSES, CALIBRATED_PASSES, DECIDING_PASSES, 
 HOPELESS = 10**0.05
 """Equalization is dropped at once if, with provisional ranges, it raises noise/signal of the outputs by this factor
 (half a dB), and by more than chance explains."""
-
+MOST_CUT = 1 / 200
+"""Equalization is dropped, too, if clamps would cut more than this share of the channels on samples held back."""
 
 EQUALIZED_PROGRAM = "equalized"
 """The suffix of the journal for the calibration of the equalized program."""
@@ -73,18 +76,18 @@ class EqualizationTrial:
 
     def of(self, before: Calibrated) -> tuple[Calibrated, Equalized | None]:
         """The better one of the program and its equalized form. The figures are None if no channels are uneven."""
-        shown, engine = some(self.parts.fitted), self.platform.programs
-
-        def observe(program: Program) -> Program:
-            return observe_channels(program, shown, engine, self.progress, self.record)
-
-        equalized = in_sequence((observe, equalize), before.fused)
-        if not any(EQUALIZED in op.attributes for op in equalized.entry.ops):
+        stated = self._stated(before.fused, some(self.parts.fitted))
+        found = uneven(stated)
+        if not found:
             return before, None
         narrow = self._passed(DECIDING_PASSES, before.program)
         judge = judge_of(narrow, self.parts, self.platform, self.progress, self.names, self.record)
         judged = judge.judged(narrow)
         before, least = replace(before, judged=judged), self._noise(judged)
+        cut = cut_share(found, self._stated(before.fused, some(self.parts.held, FEW)))
+        if cut > MOST_CUT:
+            return before, Equalized(least.sqnr, nan, kept=False, cut=cut)
+        equalized = equalize(stated)
         provisional = self._provisional(equalized, before.report)
         if provisional is not None:
             noise = self._noise(judged.judge.judged(provisional))
@@ -95,6 +98,10 @@ class EqualizationTrial:
         noise = self._noise(made)
         kept = noise.is_better(least) and made.noise().is_significant(judged.noise())
         return replace(after, judged=made) if kept else before, Equalized(least.sqnr, noise.sqnr, kept)
+
+    def _stated(self, fused: Program, samples: Samples) -> Program:
+        """The fused program with the ranges of channels in some samples."""
+        return observe_channels(fused, samples, self.platform.programs, self.progress, self.record)
 
     def _passed(self, passes: Sequence[Pass], program: Program) -> Program:
         return run_all(passes, program, self.settings, self.progress)

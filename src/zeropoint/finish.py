@@ -96,10 +96,10 @@ class Finish:
     """A calibrated program whose outputs were compared with float before."""
     first: tuple[Program, Program] | None = None
     """A calibrated program and its propagated form, if that was needed before."""
+    record: FloatRecord | None = None
+    """What calibration recorded of the float network."""
 
-    def equalized(
-        self, calibrated: Program, samples: Iterable[Sample], work: Work | None, record: FloatRecord | None
-    ) -> tuple[Finish, Program]:
+    def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[Finish, Program]:
         """The calibrated program, equalized if that helps, and the `Finish` for it."""
         trial = EqualizationTrial(
             samples,
@@ -110,7 +110,7 @@ class Finish:
             self.progress,
             work,
             check_methods(self.options.effort, self.options.corrections),
-            record,
+            self.record,
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
         reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)
@@ -166,6 +166,7 @@ class Finish:
             products=products,
             refit=self.refits,
             judged=judged,
+            record=self.record,
         )
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
@@ -197,7 +198,8 @@ class Finish:
         if not tried or not float_products(decided):
             return decided, judged, None, self.settings
         if judged is None:
-            judged = judge_of(self.reference or decided, parts, self.platform, self.progress, names).judged(decided)
+            judge = judge_of(self.reference or decided, parts, self.platform, self.progress, names, self.record)
+            judged = judge.judged(decided)
 
         def decide(more: Mapping[str, object]) -> Program:
             return run_all(DECIDING_PASSES, calibrated, {**self.settings, **more}, self.progress)

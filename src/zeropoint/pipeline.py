@@ -110,9 +110,9 @@ def quantize(
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
-    finish = Finish(fused, report, settings, options, kept, held, engine, shown, first=first)
+    finish = Finish(fused, report, settings, options, kept, held, engine, shown, first=first, record=record)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
-        finish, calibrated = finish.equalized(calibrated, again, work, record)
+        finish, calibrated = finish.equalized(calibrated, again, work)
     if options.budget is not None:
         made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
     else:
@@ -148,8 +148,8 @@ def _first_decided(
 def _record(
     fused: Program, asked: Program, samples: Iterable[Sample], options: Options, *, validation: bool
 ) -> FloatRecord | None:
-    """A record of calibration for the trial of equalization; None if that is not tried on all of the samples."""
-    tried, count = EQUALIZE in check_methods(options.effort, options.corrections), length_hint(samples)
+    """A record of calibration for corrections; None if none is tried on all of the samples."""
+    tried, count = check_methods(options.effort, options.corrections), length_hint(samples)
     if not tried or options.mask is not None or not 0 < count <= CORRECTED:
         return None
     return FloatRecord(fused, asked, count, validation)

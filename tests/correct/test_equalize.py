@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from xdsl.dialects.builtin import StringAttr
 from networks import Network
 from zeropoint.calibrate import DataError, Report, Work, collect, instrument, journal
 from zeropoint.correct.channel_statistics import without_statistics
-from zeropoint.correct.equalize import equalize, sites
+from zeropoint.correct.equalize import cut_share, equalize, sites, uneven
 from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.frontend.sources import load_source
@@ -23,7 +24,7 @@ from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import StatisticsRefOp
+from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ClampOp, ConvolutionLayout, ConvolutionOp, MaximumOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.text import print_program
@@ -129,11 +130,38 @@ def test_it_is_undone_if_the_clamp_cuts_the_samples_that_it_is_judged_on() -> No
     found = made.corrections.equalized
     assert found is not None
     assert not found.kept
-    assert "undone" in made.corrections.summary()
+    assert found.cut > 0
+    assert re.search(r"clamps would cut \d+\.\d % of the channels of other samples; undone", made.corrections.summary())
     plain = quantize(program, data(), Options(observer="minmax"), engine=ReferenceEngine())
     for sample in large:
         for name, wanted in ReferenceEngine().prepare(plain.integer)(sample).items():
             np.testing.assert_array_equal(ReferenceEngine().prepare(made.integer)(sample)[name], wanted)
+
+
+def test_what_cuts_a_few_channels_of_other_samples_is_judged_by_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zeropoint.equalization.MOST_CUT", 1.0)
+    large = [{"x0": 8 * sample["x0"]} for sample in data(4)]
+    program = network(2, depthwise=True, bound=6.0)
+    options = Options(corrections=["equalize"], observer="minmax")
+    found = quantize(program, data(), options, validation=large, engine=ReferenceEngine()).corrections.equalized
+    assert found is not None
+    assert not found.cut
+    assert found.after < found.before
+
+
+def test_the_share_of_cut_channels_counts_maxima_above_the_moved_clamp() -> None:
+    fused = fuse(simplify(network(2, depthwise=True, bound=6.0)), target("cpu"))
+    shown = observe_channels(fused, data(4), ReferenceEngine())
+    (one,) = uneven(shown)
+    for factor in (1.0, 3.0, 8.0):
+        samples = [{"x0": factor * sample["x0"]} for sample in data(4)]
+        stated = observe_channels(fused, samples, ReferenceEngine())
+        (stats,) = [op for op in stated.entry.ops if isinstance(op, StatisticsOp)]
+        assert stats.axis_stats is not None
+        greatest = np.array(stats.axis_stats.get_values()).reshape(-1, 2)[:, 1]
+        limits = np.where(one.factors < 1, 6.0 * one.factors, np.inf)
+        assert cut_share([one], stated) == (greatest > limits).mean()
+    assert cut_share([one], shown) == 0.0
 
 
 def test_what_clearly_loses_is_not_calibrated_again(monkeypatch: pytest.MonkeyPatch) -> None:

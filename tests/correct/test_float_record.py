@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from zeropoint.correct.float_means import FloatMean, float_means
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.methods import Platform
 from zeropoint.correct.observe_channels import observe_channels
+from zeropoint.correct.sample_parts import FEW
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
@@ -99,10 +101,35 @@ def test_means_outputs_and_channels_are_those_of_runs_of_their_own() -> None:
     judges = [judge_of(program, parts, PLATFORM, record=each) for each in (None, record)]
     noises = [judge.judged(program).noise() for judge in judges]
     np.testing.assert_array_equal(noises[0].noise, noises[1].noise)
-    fused, shown = record.fused, some(parts.fitted)
-    expected, found = (observe_channels(fused, shown, ReferenceEngine(), record=each) for each in (None, record))
+    fused = record.fused
     assert sites(fused)
-    assert print_program(found) == print_program(expected)
+    for shown in (some(parts.fitted), some(parts.held, FEW)):
+        assert record.channels(sites(fused), shown) is not None
+        expected, found = (observe_channels(fused, shown, ReferenceEngine(), record=each) for each in (None, record))
+        assert print_program(found) == print_program(expected)
+
+
+@pytest.mark.parametrize("effort", ["fast", "balanced"])
+def test_the_float_network_does_not_run_again_for_its_outputs(effort: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no channels are uneven, so that nothing is equalized."""
+    monkeypatch.setattr("zeropoint.equalization.uneven", lambda program: [])
+    runs: list[int] = []
+
+    class Counting(ReferenceEngine):
+        def prepare(self, program: Program) -> Any:
+            run = super().prepare(program)
+            if program.profile is not None:
+                return run
+
+            def counted(*given: Any, **named: Any) -> Any:
+                runs.append(1)
+                return run(*given, **named)
+
+            return counted
+
+    quantize(network(), data(), Options(effort=effort), engine=Counting())
+    fitted = len(SampleParts.of(data()).fitted)
+    assert len(runs) == COUNT + (fitted if effort == "fast" else 0)  # `analytic_bias` needs the means of inputs
 
 
 def test_outputs_that_are_too_large_to_record_leave_the_means_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,8 +65,12 @@ class Equalized:
     kept: bool
     provisional: bool = False
     """Whether `after` is with provisional ranges, because equalization was undone before a second calibration."""
+    cut: float = 0.0
+    """The share of the channels that clamps would cut. If not 0, equalization was undone without any SQNR."""
 
     def __str__(self) -> str:
+        if self.cut:
+            return f"clamps would cut {100 * self.cut:.1f} % of the channels of other samples; undone"
         ranges = " with provisional ranges" if self.provisional else ""
         return f"{self.after:.2f} dB{ranges}, {self.before:.2f} dB without; {'kept' if self.kept else 'undone'}"
 
@@ -217,6 +221,7 @@ def correct(
     products: IntegerProducts | None = None,
     refit: bool = True,
     judged: Judged | None = None,
+    record: FloatRecord | None = None,
 ) -> Corrected:
     """The propagated program with the correction that brings it closest to float on the held-back samples.
 
@@ -224,8 +229,8 @@ def correct(
     outputs; it defaults to `program`. (Equalization changes the float form slightly where a clamp cuts.) `equalized` is
     the result of equalization, and `products` that of integer operands, for the record. With `refit`, the kept method
     is fitted again to all samples, if it benefits from more samples. `judged` is the program with `judge_of` these
-    parts, if its outputs have already been
-    compared. Raises OptionError for an unknown effort or method, and passes on the errors of the engines.
+    parts, if its outputs have already been compared, and `record` is of calibration, on the same samples. Raises
+    OptionError for an unknown effort or method, and passes on the errors of the engines.
     """
     names = [name for name in check_methods(effort, methods) if name not in DECIDED_FIRST]
     if not parts.fitted or not (names or equalized or products):
@@ -233,7 +238,7 @@ def correct(
     if not names:
         return _recorded(program, Corrections(effort, parts.judges, equalized=equalized, products=products))
     if judged is None:
-        judged = judge_of(reference or program, parts, platform, progress, names).judged(program)
+        judged = judge_of(reference or program, parts, platform, progress, names, record).judged(program)
     judge = judged.judge
     platform = replace(platform, means=judge.means if judge.program is program else None, uncorrected=judged.run)
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))

@@ -29,7 +29,8 @@ al., "SmoothQuant", section 4 (ranges of the activations, the exponent p). The b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -93,6 +94,8 @@ class Site:
     axis: int
     high: float
     """The upper bound of the producing kernel's clamp; inf without one."""
+    place: int = 0
+    """Of the producing kernel among the regions of the program."""
 
     @staticmethod
     def of(maker: QuantizeRegionOp, weights: Weights) -> Site | None:
@@ -220,9 +223,52 @@ def _scale(site: Site, factors: Array, weights: Weights) -> None:
 
 def sites(program: Program) -> list[Site]:
     """The sites of a fused program, in order."""
-    regions = regions_of(program)
-    found = (Site.of(region, program.weights) for region in regions)
-    return [site for site in found if site is not None]
+    found = (Site.of(region, program.weights) for region in regions_of(program))
+    return [replace(site, place=place) for place, site in enumerate(found) if site is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class Uneven:
+    """A site to equalize: its statistics, with the ranges of channels (channels, 2), and the factors by channel."""
+
+    site: Site
+    stats: StatisticsOp
+    ranges: Array
+    factors: Array
+
+
+def _observed(site: Site) -> tuple[StatisticsOp, Array] | None:
+    """The `quant.stats` per channel of a site's value, and its ranges, (channels, 2)."""
+    stats = [use.operation for use in site.value.uses if isinstance(use.operation, StatisticsOp)]
+    found = next((op for op in stats if op.axis_stats is not None and op.axis is not None), None)
+    if found is None or found.axis is None or found.axis_stats is None or found.axis.value.data != site.axis:
+        return None
+    return found, np.array(found.axis_stats.get_values(), np.float64).reshape(-1, 2)
+
+
+def uneven(program: Program) -> list[Uneven]:
+    """The sites of a fused program whose value has `quant.stats` per channel, and whose channels are uneven."""
+    made: list[Uneven] = []
+    for site in sites(program):
+        observed = _observed(site)
+        factors = None if observed is None else site.factors(observed[1], program.weights)
+        if observed is not None and factors is not None:
+            made.append(Uneven(site, *observed, factors))
+    return made
+
+
+def cut_share(found: Sequence[Uneven], program: Program) -> float:
+    """The share of the channels to equalize that clamps would cut in the ranges that `program` states.
+
+    It is the same program as that of `found`, with the ranges of other samples.
+    """
+    clamped = {one.site.place: one for one in found if one.site.high < inf}
+    cut = 0
+    for site in sites(program):
+        one, observed = clamped.get(site.place), _observed(site)
+        if one is not None and observed is not None:
+            cut += int(((one.factors < 1) & (observed[1][:, 1] > one.factors * site.high)).sum())
+    return cut / max(1, sum(one.factors.size for one in found))
 
 
 def equalize(program: Program) -> Program:
@@ -232,18 +278,11 @@ def equalize(program: Program) -> Program:
     `zeropoint.equalized`, which describes the factors.
     """
     program = program.for_change()
-    for site in sites(program):
-        stats = [use.operation for use in site.value.uses if isinstance(use.operation, StatisticsOp)]
-        observed = next((op for op in stats if op.axis_stats is not None and op.axis is not None), None)
-        if observed is None or observed.axis is None or observed.axis.value.data != site.axis:
-            continue
-        assert observed.axis_stats is not None
-        ranges = np.array(observed.axis_stats.get_values(), np.float64).reshape(-1, 2)
-        factors = site.factors(ranges, program.weights)
-        if factors is not None:
-            _scale(site, factors, program.weights)
-            state_channels(observed, ranges / factors[:, None], site.axis)
-            stretched = int((factors < 1).sum())
-            text = f"{stretched} of {factors.size} channels multiplied by up to {1 / factors.min():.3g}"
-            site.maker.attributes[EQUALIZED] = StringAttr(text)
+    for one in uneven(program):
+        factors = one.factors
+        _scale(one.site, factors, program.weights)
+        state_channels(one.stats, one.ranges / factors[:, None], one.site.axis)
+        stretched = int((factors < 1).sum())
+        text = f"{stretched} of {factors.size} channels multiplied by up to {1 / factors.min():.3g}"
+        one.site.maker.attributes[EQUALIZED] = StringAttr(text)
     return program

@@ -18,7 +18,7 @@ from zeropoint.correct.equalize import Site, sites
 from zeropoint.correct.float_means import FloatMean
 from zeropoint.correct.geometry import geometry_of
 from zeropoint.correct.rows import Chosen, ResultRows
-from zeropoint.correct.sample_parts import Samples, parts_of, some
+from zeropoint.correct.sample_parts import FEW, Samples, parts_of, some
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsRefOp
 from zeropoint.ir.regions import regions_of
@@ -43,6 +43,14 @@ class _Sums:
     sum: Array | float = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class _Channels:
+    """The ranges of channels in the samples with these numbers, by the key of the value."""
+
+    numbers: Sequence[int]
+    ranges: dict[str, ChannelRanges] = field(default_factory=dict[str, ChannelRanges])
+
+
 @dataclass
 class FloatRecord:
     """A record of `count` runs of a fused program that asks for statistics (`asked`), on samples without padding.
@@ -64,12 +72,11 @@ class FloatRecord:
     _output_bytes: int = 0
 
     def __post_init__(self) -> None:
-        self._fitted, _ = parts_of(self.count, validation=self.validation)
+        self._fitted, held = parts_of(self.count, validation=self.validation)
         fitted = self._fitted
         self._places = {number: place for place, number in enumerate(fitted)}
-        self._shown = some(fitted)
         self._sums: dict[str, _Sums] = {}
-        self._channels: dict[str, ChannelRanges] = {}
+        self._channels = [_Channels(some(fitted)), _Channels(some(held, FEW))]
         wanted = dict(zip(regions_of(self.asked), regions_of(self.fused), strict=True))
         found = {site.maker: site for site in sites(self.fused)}
         for region, before in wanted.items():
@@ -80,17 +87,19 @@ class FloatRecord:
             if rows is not None:
                 self._sums[key] = _Sums(rows, Chosen.of(rows, len(fitted), None))
             if before in found:
-                self._channels[key] = ChannelRanges(found[before].axis)
+                for one in self._channels:
+                    one.ranges[key] = ChannelRanges(found[before].axis)
         self._keys = {before: _key(region) for region, before in wanted.items()}
 
     def observe(self, key: str, array: Array) -> None:
         """A requested value of the sample that runs."""
         place = self._places.get(self._number)
-        sums, channels = self._sums.get(key), self._channels.get(key)
+        sums = self._sums.get(key)
         if sums is not None and place is not None:
             sums.sum = sums.sum + sums.rows.sampled_sum(array, sums.chosen.positions[place])
-        if channels is not None and self._number in self._shown:
-            channels.see(array)
+        for channels in self._channels:
+            if key in channels.ranges and self._number in channels.numbers:
+                channels.ranges[key].see(array)
 
     def ran(self, sample: Mapping[str, Array], outputs: dict[str, Array]) -> None:
         """A sample has run."""
@@ -116,9 +125,11 @@ class FloatRecord:
 
     def channels(self, found: Sequence[Site], samples: Samples) -> list[Array] | None:
         """The ranges of channels at sites of the fused program, on these samples; None if some were not observed."""
-        known = self._is_complete and self._are_of(self._shown, samples)
-        keys = [self._keys.get(site.maker) for site in found] if known else [None]
-        ranges = [self._channels[key].ranges if key in self._channels else None for key in keys if key is not None]
+        of = next((one for one in self._channels if self._is_complete and self._are_of(one.numbers, samples)), None)
+        if of is None:
+            return None
+        keys = [self._keys.get(site.maker) for site in found]
+        ranges = [of.ranges[key].ranges if key in of.ranges else None for key in keys]
         observed = [each for each in ranges if each is not None]
         return observed if len(observed) == len(keys) else None
 

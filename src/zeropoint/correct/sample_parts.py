@@ -16,6 +16,8 @@ PARTS = 4
 """One of this many samples is held back."""
 JUDGED = 16
 """The maximum number of samples of each part for comparing outputs."""
+FEW = 4
+"""The maximum number of held-back samples whose channels are observed."""
 
 
 def parts_of(count: int, *, validation: bool) -> tuple[list[int], list[int]]:
@@ -65,7 +67,7 @@ class SampleParts:
         return f"{samples} {kind}"
 
 
-def some(samples: Sequence[T]) -> list[T]:
-    """At most `JUDGED` samples, evenly spread."""
-    count = min(len(samples), JUDGED)
+def some(samples: Sequence[T], most: int = JUDGED) -> list[T]:
+    """At most `most` samples, evenly spread."""
+    count = min(len(samples), most)
     return [samples[index * len(samples) // count] for index in range(count)]
