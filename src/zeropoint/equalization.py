@@ -20,7 +20,7 @@ from zeropoint.calibrate.bounded import has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Equalized, Judged, Platform, SampleParts, judge_of, some
 from zeropoint.correct.channel_statistics import only_equalized, without_statistics
-from zeropoint.correct.equalize import cut_share, equalize, uneven
+from zeropoint.correct.equalize import cut_share, equalize, uneven, uneven_streams
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
@@ -78,7 +78,7 @@ class EqualizationTrial:
         """The better one of the program and its equalized form. The figures are None if no channels are uneven."""
         stated = self._stated(before.fused, some(self.parts.fitted))
         found = uneven(stated)
-        if not found:
+        if not found and not uneven_streams(stated):
             return before, None
         narrow = self._passed(DECIDING_PASSES, before.program)
         judge = judge_of(narrow, self.parts, self.platform, self.progress, self.names, self.record)

@@ -18,6 +18,8 @@ channels were observed, at most 16, are not cut; others may be.
 A layer norm divides its scale and its offset by f. If only contractions read the layer norm, outliers of single
 channels before attention and feed-forward blocks thus move into the weights of these contractions.
 
+The values of a residual stream have the same factors (`residual_streams.py`, `stream_factors.py`).
+
 Channel c with the largest magnitude a_c gets f_c = a_c^p / w_c^(1 - p), where w_c is the largest weight that reads it.
 The f_c are divided by their maximum, and are at least `LEAST`. Weights of a depthwise convolution have a scale per
 channel, so there p = 1. For other readers, p is the exponent in `POWERS` with the least expected error of their results
@@ -38,9 +40,12 @@ from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.correct.channel_statistics import state_channels
+from zeropoint.correct.residual_streams import Member, ResidualStream, streams
+from zeropoint.correct.scaled_channels import divide_results, multiply_weights
+from zeropoint.correct.stream_factors import stream_factors
 from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.bounds import Bounds
-from zeropoint.ir.contractions import output_channel_axis, weight_channel_axis, weights_by_channel
+from zeropoint.ir.contractions import output_channel_axis
 from zeropoint.ir.normalizations import NORMALIZATIONS
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
@@ -49,7 +54,6 @@ from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
     ConvolutionOp,
-    DotGeneralOp,
     MultiplyOp,
     ReduceOp,
     ReshapeOp,
@@ -60,13 +64,12 @@ from zeropoint.solve.equalizable import (
     POWERS,
     bounds_of,
     expected_noise,
+    greatest_read,
     input_axis,
     matrix_of,
     own_array,
     own_contraction,
     readers_of,
-    replace_constant,
-    spread_factors,
 )
 
 LEAST = 1 / 32
@@ -125,7 +128,7 @@ class Site:
         seen = magnitude > 0
         if not seen.any() or np.log2(magnitude.max() / magnitude[seen]).mean() < UNEVEN:
             return None
-        read = np.max([_greatest_read(reader, weights) for reader in self.readers], axis=0)
+        read = np.max([greatest_read(reader, weights) for reader in self.readers], axis=0)
 
         def by(power: float) -> Array:
             found = np.where(seen, magnitude, 1.0) ** power / np.where(read > 0, read, 1.0) ** (1 - power)
@@ -184,47 +187,15 @@ def _is_depthwise(region: QuantizeRegionOp) -> bool:
     return shape_of(op.rhs)[op.dimension_numbers.data.kernel_input_feature_dimension] == 1
 
 
-def _greatest_read(region: QuantizeRegionOp, weights: Weights) -> Array:
-    """The largest |weight| that reads each input channel."""
-    weight = own_array(region.inputs[1], weights)
-    op = region.body.block.first_op
-    assert weight is not None
-    if isinstance(op, DotGeneralOp):
-        (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
-        return np.abs(weights_by_channel(weight, axis)).max(axis=1)
-    assert isinstance(op, ConvolutionOp)
-    layout, groups = op.dimension_numbers.data, op.feature_group_count.value.data
-    features, outputs = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
-    by_output = np.abs(np.moveaxis(weight, (outputs, features), (0, 1))).reshape(*_sizes(weight, outputs, features), -1)
-    by_group = by_output.reshape(groups, -1, by_output.shape[1], by_output.shape[2])
-    return by_group.max(axis=(1, 3)).reshape(-1)
-
-
-def _sizes(weight: Array, *dims: int) -> tuple[int, ...]:
-    return tuple(weight.shape[dim] for dim in dims)
-
-
-def _scale(site: Site, factors: Array, weights: Weights) -> None:
-    """Divide the channels of the producing kernel by the factors, and multiply the readers' weights by them."""
-    made = own_contraction(site.maker, weights)
-    axis = None if made is None else weight_channel_axis(made)
-    for index, value in enumerate(site.maker.inputs[1:], start=1):
-        array = own_array(value, weights)
-        assert array is not None
-        shape = [-1 if array.ndim == 1 or dim == axis else 1 for dim in range(array.ndim)]
-        shape = array.shape if made is None else shape
-        # In f64 and rounded to f32 once, so that the two factors cancel up to that rounding.
-        replace_constant(site.maker, index, array.astype(np.float64) / factors.reshape(shape), weights)
-    for reader in site.readers:
-        weight = own_array(reader.inputs[1], weights)
-        assert weight is not None
-        replace_constant(reader, 1, weight.astype(np.float64) * spread_factors(reader, factors), weights)
-
-
 def sites(program: Program) -> list[Site]:
     """The sites of a fused program, in order."""
     found = (Site.of(region, program.weights) for region in regions_of(program))
     return [replace(site, place=place) for place, site in enumerate(found) if site is not None]
+
+
+def watched(program: Program) -> list[Site | Member]:
+    """The values of a fused program whose channels are observed: those of sites, and of residual streams."""
+    return [*sites(program), *(member for stream in streams(program) for member in stream.observed())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +208,16 @@ class Uneven:
     factors: Array
 
 
-def _observed(site: Site) -> tuple[StatisticsOp, Array] | None:
+@dataclass(frozen=True, eq=False)
+class UnevenStream:
+    """A residual stream to equalize: the statistics of its values, with the ranges of channels, and the factors."""
+
+    stream: ResidualStream
+    stats: Sequence[tuple[Member, StatisticsOp, Array]]
+    factors: Array
+
+
+def _observed(site: Site | Member) -> tuple[StatisticsOp, Array] | None:
     """The `quant.stats` per channel of a site's value, and its ranges, (channels, 2)."""
     stats = [use.operation for use in site.value.uses if isinstance(use.operation, StatisticsOp)]
     found = next((op for op in stats if op.axis_stats is not None and op.axis is not None), None)
@@ -257,6 +237,19 @@ def uneven(program: Program) -> list[Uneven]:
     return made
 
 
+def uneven_streams(program: Program) -> list[UnevenStream]:
+    """The residual streams of a fused program whose values have `quant.stats` per channel, and are uneven."""
+    made: list[UnevenStream] = []
+    for stream in streams(program):
+        observed = [(member, _observed(member)) for member in stream.observed()]
+        stats = [(member, *found) for member, found in observed if found is not None]
+        ranges = {member: found for member, _, found in stats}
+        factors = None if len(stats) < len(observed) else stream_factors(stream, ranges, program.weights, LEAST)
+        if factors is not None:
+            made.append(UnevenStream(stream, stats, factors))
+    return made
+
+
 def cut_share(found: Sequence[Uneven], program: Program) -> float:
     """The share of the channels to equalize that clamps would cut in the ranges that `program` states.
 
@@ -272,17 +265,31 @@ def cut_share(found: Sequence[Uneven], program: Program) -> float:
 
 
 def equalize(program: Program) -> Program:
-    """A copy of a fused program in which the sites whose value has `quant.stats` per channel are equalized.
+    """A copy of a fused program in which sites and streams with uneven `quant.stats` per channel are equalized.
 
     The statistics are scaled like the values. A region whose channels were divided has the attribute
     `zeropoint.equalized`, which describes the factors.
     """
     program = program.for_change()
-    for one in uneven(program):
-        factors = one.factors
-        _scale(one.site, factors, program.weights)
-        state_channels(one.stats, one.ranges / factors[:, None], one.site.axis)
-        stretched = int((factors < 1).sum())
-        text = f"{stretched} of {factors.size} channels multiplied by up to {1 / factors.min():.3g}"
-        one.site.maker.attributes[EQUALIZED] = StringAttr(text)
+    alone, together = uneven(program), uneven_streams(program)
+    for one in alone:
+        divide_results(one.site.maker, one.factors, program.weights)
+        for reader in one.site.readers:
+            multiply_weights(reader, one.factors, program.weights)
+        _state(one.site, one.stats, one.ranges, one.factors)
+    for one in together:
+        for member in one.stream.makers():
+            divide_results(member.maker, one.factors[member.channels], program.weights)
+        for member, reader in one.stream.readers():
+            multiply_weights(reader, one.factors[member.channels], program.weights)
+        for member, stats, ranges in one.stats:
+            _state(member, stats, ranges, one.factors[member.channels])
     return program
+
+
+def _state(site: Site | Member, stats: StatisticsOp, ranges: Array, factors: Array) -> None:
+    """Scale the statistics of a value, and describe the factors on the region that makes it."""
+    state_channels(stats, ranges / factors[:, None], site.axis)
+    stretched = int((factors < 1).sum())
+    text = f"{stretched} of {factors.size} channels multiplied by up to {1 / factors.min():.3g}"
+    site.maker.attributes[EQUALIZED] = StringAttr(text)

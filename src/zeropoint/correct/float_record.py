@@ -14,9 +14,10 @@ import numpy as np
 
 from zeropoint.correct.channel_statistics import ChannelRanges
 from zeropoint.correct.contractions import contraction_kernels
-from zeropoint.correct.equalize import Site, sites
+from zeropoint.correct.equalize import Site, watched
 from zeropoint.correct.float_means import FloatMean
 from zeropoint.correct.geometry import geometry_of
+from zeropoint.correct.residual_streams import Member
 from zeropoint.correct.rows import Chosen, ResultRows
 from zeropoint.correct.sample_parts import FEW, Samples, parts_of, some
 from zeropoint.ir.program import Program
@@ -78,7 +79,7 @@ class FloatRecord:
         self._sums: dict[str, _Sums] = {}
         self._channels = [_Channels(some(fitted)), _Channels(some(held, FEW))]
         wanted = dict(zip(regions_of(self.asked), regions_of(self.fused), strict=True))
-        found = {site.maker: site for site in sites(self.fused)}
+        found = {site.maker: site for site in watched(self.fused)}
         for region, before in wanted.items():
             key = _key(region)
             if key is None:
@@ -123,7 +124,7 @@ class FloatRecord:
         recorded = [self._samples[number] for number in numbers]
         return len(recorded) == len(samples) and all(map(operator.is_, recorded, samples))
 
-    def channels(self, found: Sequence[Site], samples: Samples) -> list[Array] | None:
+    def channels(self, found: Sequence[Site | Member], samples: Samples) -> list[Array] | None:
         """The ranges of channels at sites of the fused program, on these samples; None if some were not observed."""
         of = next((one for one in self._channels if self._is_complete and self._are_of(one.numbers, samples)), None)
         if of is None:

@@ -10,8 +10,9 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from zeropoint.correct.channel_statistics import ChannelRanges, state_channels
-from zeropoint.correct.equalize import Site, sites
+from zeropoint.correct.equalize import Site, watched
 from zeropoint.correct.float_record import FloatRecord
+from zeropoint.correct.residual_streams import Member
 from zeropoint.interp import Engine
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
@@ -43,10 +44,10 @@ def observe_channels(
     A site whose value already has `quant.stats` keeps these and gets no others. The program's own requests for
     statistics (`quant.stats_ref`) stay. `record` is of calibration of the program on the same samples.
     """
-    wanted = [site for site in sites(program) if not _is_stated(site.value)]
+    wanted = [site for site in watched(program) if not _is_stated(site.value)]
     known = None if record is None else record.channels(wanted, samples)
     program = program.clone()
-    found = [site for site in sites(program) if not _is_stated(site.value)]
+    found = [site for site in watched(program) if not _is_stated(site.value)]
     asked = dict(zip(_free_keys(program), found, strict=False))
     references: list[StatisticsRefOp] = []
     for key, site in asked.items():
@@ -67,7 +68,7 @@ def observe_channels(
 
 def _observed(
     program: Program,
-    asked: Mapping[str, Site],
+    asked: Mapping[str, Site | Member],
     samples: Sequence[Mapping[str, Array]],
     engine: Engine,
     progress: Progress,

@@ -44,6 +44,15 @@ def expected_noise(matrix: Array, ranges: Array, factors: Array) -> float:
     return float(noise / signal) if signal else 0.0
 
 
+def noise_of_depthwise(weights: Array, ranges: Array, factors: Array) -> float:
+    """The same of a depthwise convolution, whose weights of any factors are equally good. `weights` are by channel."""
+    low, high = (ranges / factors[:, None]).T
+    step = (max(high.max(), 0.0) - min(low.min(), 0.0)) / 255
+    squares = (np.abs(ranges).max(axis=1) / DEVIATIONS) ** 2
+    signal = 12 * (squares * np.square(weights)).sum()
+    return float(step**2 * np.square(weights * factors).sum() / signal) if signal else 0.0
+
+
 def matrix_of(region: QuantizeRegionOp, weights: Weights) -> Array | None:
     """The weights of a reader as (input channels, taps, outputs); None for a grouped convolution."""
     weight, op = own_array(region.inputs[1], weights), region.body.block.first_op
@@ -58,6 +67,22 @@ def matrix_of(region: QuantizeRegionOp, weights: Weights) -> Array | None:
     ends = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
     moved = np.moveaxis(weight, ends, (0, -1))
     return moved.reshape(moved.shape[0], -1, moved.shape[-1]).astype(np.float64)
+
+
+def greatest_read(region: QuantizeRegionOp, weights: Weights) -> Array:
+    """The largest |weight| that reads each input channel."""
+    weight = own_array(region.inputs[1], weights)
+    op = region.body.block.first_op
+    assert weight is not None
+    if isinstance(op, DotGeneralOp):
+        (axis,) = op.dot_dimension_numbers.data.rhs_contracting_dimensions
+        return np.abs(weights_by_channel(weight, axis)).max(axis=1)
+    assert isinstance(op, ConvolutionOp)
+    layout, groups = op.dimension_numbers.data, op.feature_group_count.value.data
+    features, outputs = layout.kernel_input_feature_dimension, layout.kernel_output_feature_dimension
+    moved = np.abs(np.moveaxis(weight, (outputs, features), (0, 1)))
+    by_group = moved.reshape(groups, -1, weight.shape[features], weight.size // moved.shape[0] // moved.shape[1])
+    return by_group.max(axis=(1, 3)).reshape(-1)
 
 
 def own_contraction(region: QuantizeRegionOp, weights: Weights) -> ContractionOp | None:
