@@ -18,7 +18,6 @@ from zeropoint.fuse import fuse
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
-from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.text import parse_program
 from zeropoint.report.counts import multiplications
 from zeropoint.simplify import simplify
@@ -111,9 +110,7 @@ def test_ops_of_a_form_that_others_have_count_less():
     """Their kernels are compiled once. The steps of a recurrent layer were interpreted for longer than that takes."""
 
     def chain(length: int) -> Program:
-        steps = "\n".join(
-            f"%v{n + 1} = stablehlo.tanh %v{n} : tensor<4xf32>" for n in range(length)
-        )
+        steps = "\n".join(f"%v{n + 1} = stablehlo.tanh %v{n} : tensor<4xf32>" for n in range(length))
         return parse_program(
             f"func.func @main(%v0: tensor<4xf32>) -> tensor<4xf32> {{\n{steps}\nreturn %v{length} : tensor<4xf32> }}"
         )

@@ -272,9 +272,7 @@ class _Functions:
         own = value is region.inputs[index] and not kept
         storages = (list(self._storages(region, index)) if own else []) or [ONE_BYTE]
         computing = own and not after
-        kinds = [
-            self._computing(region, index, storage, reader, seen) if computing else reader for storage in storages
-        ]
+        kinds = [self._computing(region, index, storage, reader, seen) if computing else reader for storage in storages]
         zeros = [own and self._refuses(region, index, storage) for storage in storages]
         # A wider operand comes from wider kernels, so only the narrowest storage carries noise from kernels before.
         narrow = self._left(kinds[0], seen, storages[0], sqrt(self.noise.carried_by(value)))

@@ -158,9 +158,9 @@ class _Contraction:
             # Input channels are padded to whole steps of the micro-kernel. Their weights are 0.
             dense = np.pad(dense, ((0, 0), (0, 0), (0, -dense.shape[2] % self._together), (0, 0)))
             shape = self._shape(windows, dense.shape, source, target, arithmetic)
-            packed = self._packed(shape, dense.reshape(-1, dense.shape[3]), bias[part.channels], part.channels)
+            (packed,) = self._packed(shape, dense.reshape(-1, dense.shape[3]), bias[part.channels], part.channels)
             operations = 2 * shape.rows * shape.width * part.windows.weights.size
-            self._images(shape, sources, there, *packed, operations, family)
+            self._images(shape, sources, there, packed, operations, family)
 
     def _channels(self, view: View, channels: slice) -> View:
         """The view of some channels of an image."""
