@@ -28,6 +28,9 @@ from zeropoint.report.counts import multiplications
 COMPILING = 1_500_000
 """The number of float multiplications and additions that the interpreter performs while one op is compiled without
 optimization."""
+REPEATED = 10
+"""How many ops that repeat the form of another compile as fast as one of a new form: the kernels of the steps of an
+unrolled recurrence are compiled once."""
 OPTIMIZING = 350_000_000
 """Operations per op from which optimized code saves more time than it takes to compile: unoptimized code compiles in a
 quarter of the time and runs at half the speed."""
@@ -44,6 +47,7 @@ WARM_RUNS, TIMED_RUNS = 3, 15
 """The numbers of warm-up runs and of measured runs for the latency of a program."""
 
 
+_UNCOMPILED = (ConstantOp, QuantizeRegionOp, StatisticsOp, StatisticsRefOp)
 STAYING = (f32, f64)
 """The elements of values that are observed where native code computes them."""
 
@@ -190,7 +194,7 @@ class Warming:
     def __init__(
         self, program: Program, operations: int, expected: int, progress: Progress = silent, *, threads: int = 1
     ):
-        size = sum(not isinstance(op, ConstantOp) for op in program.module.walk())
+        size = size_of(program)
         self._program, self._progress, self._threads = program, progress, threads
         self._operations = operations
         self._done = 0
@@ -233,6 +237,13 @@ class Warming:
         made = _compiled(self._program, self._threads, self._progress, optimized=optimized)
         self._levels = [level for level in self._levels if level[1] and not optimized] if made else []
         self.runnable = made or self.runnable
+
+
+def size_of(program: Program) -> int:
+    """The number of ops to compile. `REPEATED` ops of a form that others have count as one."""
+    ops = [op for op in program.module.walk() if not isinstance(op, _UNCOMPILED)]
+    forms = {(type(op), *op.operand_types, *op.result_types, *op.properties.values()) for op in ops}
+    return len(forms) + (len(ops) - len(forms)) // REPEATED
 
 
 def _has_loop(program: Program) -> bool:

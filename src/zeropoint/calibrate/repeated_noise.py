@@ -110,15 +110,17 @@ def _of_sample(
 ) -> _Noise:
     exact = kernels.run(sample)
     readers: list[tuple[float, list[float]]] = [(0.0, [])] * len(paths)
+    by_key: dict[str, list[int]] = {}
+    for number, path in enumerate(paths):
+        by_key.setdefault(path.keys[0], []).append(number)
     own, cut, sizes = dict[str, list[float]](), dict[str, list[float]](), dict[str, int]()
     # One value after the other: the rounded forms of all of them would take several times the memory of a run.
     for key, tried in ranges.items():
         value, forms = exact[key], [rounded(exact[key], limits) for limits in tried]
-        for number, path in enumerate(paths):
-            if path.keys[0] == key:
-                right = exact[path.keys[-1]]
-                noise = [energy_of_finite(made - right) for made in kernels.again(path, forms)]
-                readers[number] = energy_of_finite(right), noise
+        for number in by_key.get(key, ()):
+            right = exact[paths[number].keys[-1]]
+            noise = [energy_of_finite(made - right) for made in kernels.again(paths[number], forms)]
+            readers[number] = energy_of_finite(right), noise
         own[key] = [energy_of_finite(value - form) for form in forms]
         cut[key] = [energy_of_finite(value - np.clip(value, *limits)) for limits in tried]
         sizes[key] = int(np.count_nonzero(np.isfinite(value)))

@@ -49,6 +49,21 @@ def evaluate_chain(
     return memo[value]
 
 
+def chain_form(value: SSAValue, source: SSAValue, weights: Weights) -> tuple[object, ...]:
+    """What `evaluate_chain` computes, without the program: chains of equal form have equal results at equal points.
+
+    Raises ValueError as `evaluate_chain` does.
+    """
+    numbers, form = {source: 0}, list[object]()
+    for step in _order(value, numbers, weights):
+        # In hexadecimal, because -0 equals 0.
+        number = None if step.number is None else (step.number.hex(), element_of(step.value))
+        operands = () if number else tuple(numbers[operand] for operand in step.op.operands)
+        form.append(number or (function_name(step.op), step.direction, operands))
+        numbers[step.value] = len(numbers)
+    return (*form, numbers[value])
+
+
 @dataclass(frozen=True, eq=False)
 class _Step:
     """A value of a chain: the result of its op, or a splat constant."""
@@ -60,12 +75,16 @@ class _Step:
     def op(self) -> Operation:
         return self.value.op
 
+    @property
+    def direction(self) -> str | None:
+        """What a comparison compares for; None for other ops."""
+        return self.op.comparison_direction.data.value if isinstance(self.op, CompareOp) else None
+
     def run(self, memo: Mapping[SSAValue, Array], domain: Array) -> Array:
         if self.number is not None:
             return np.full(domain.shape, self.number, element_dtype(element_of(self.value)))
         operands = [memo[operand] for operand in self.op.operands]
-        direction = self.op.comparison_direction.data.value if isinstance(self.op, CompareOp) else None
-        return functions.evaluate(function_name(self.op), operands, direction)
+        return functions.evaluate(function_name(self.op), operands, self.direction)
 
 
 def _order(value: SSAValue, known: Collection[SSAValue], weights: Weights) -> list[_Step]:

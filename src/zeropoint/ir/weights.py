@@ -10,7 +10,7 @@ import hashlib
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,28 +35,29 @@ COMPUTED_BYTES = 1 << 20
 
 
 class RecentArrays:
-    """Caches the computed arrays that were read last, by handle, up to `most` bytes. Calls are thread-safe."""
+    """Caches the computed arrays that were read last, by a key, up to `most` bytes. Calls are thread-safe."""
 
     def __init__(self, most: int):
         self._most, self._held = most, 0
         self._lock = threading.Lock()
-        self._arrays: OrderedDict[str, Array] = OrderedDict()
+        self._arrays: OrderedDict[Hashable, Array] = OrderedDict()
 
-    def get(self, handle: str, computed: Computed) -> Array:
-        """The array of a handle, computed if it is not in the cache. A handle identifies its content."""
+    def get(self, key: Hashable, computed: Computed) -> Array:
+        """The flat array of a key, computed if it is not in the cache. A key, such as a handle, identifies its
+        content."""
         with self._lock:
-            if handle in self._arrays:
-                self._arrays.move_to_end(handle)
-                return self._arrays[handle]
+            if key in self._arrays:
+                self._arrays.move_to_end(key)
+                return self._arrays[key]
         array = _frozen(computed().reshape(-1))
-        self.keep(handle, array)
+        self.keep(key, array)
         return array
 
-    def keep(self, handle: str, array: Array) -> None:
+    def keep(self, key: Hashable, array: Array) -> None:
         """Put an array that was just computed into the cache."""
         with self._lock:
-            if handle not in self._arrays:
-                self._arrays[handle] = array
+            if key not in self._arrays:
+                self._arrays[key] = array
                 self._held += array.nbytes
             while self._held > self._most and self._arrays:
                 self._held -= self._arrays.popitem(last=False)[1].nbytes

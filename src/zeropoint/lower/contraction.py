@@ -49,8 +49,10 @@ def _centred_weights(lowering: Lowering, op: ContractionOp) -> Array | None:
     # Weights without a channel axis (a batch of products) have no correction of one number per output channel.
     if stored is None or weight_channel_axis(op) is None:
         return None
-    # In 64 bits, because the difference of two bytes has nine bits.
-    centred = stored.astype(np.int64) - along_axis(kind.zero_points, stored.ndim, kind.axis, "zero point")
+    centred = stored
+    if kind.zero_points.any():
+        # In 64 bits, because the difference of two bytes has nine bits.
+        centred = stored.astype(np.int64) - along_axis(kind.zero_points, stored.ndim, kind.axis, "zero point")
     limits = np.iinfo(element_dtype(storage_element(given)))
     fits = centred.size == 0 or (int(centred.min()) >= limits.min and int(centred.max()) <= limits.max)
     return centred if fits else None
@@ -133,7 +135,7 @@ def _sums(lowering: Lowering, op: ContractionOp, weight: Array) -> SSAValue:
         accumulator = padded.sums(weights, element)
     else:
         accumulator = _product(lowering, op, [lowering.stored(op.lhs), weights], element)
-    sums = channels.astype(np.int64).sum(axis=1)
+    sums = channels.sum(axis=1, dtype=np.int64)
     # sum (q - z) w = sum q w - z sum w, where sum w is a constant.
     return lowering.shifted(accumulator, -lhs.zero_point * sums, output_channel_axis(op))
 

@@ -267,19 +267,19 @@ def _return_integers(lowering: Lowering, terminator: Operation) -> None:
 
 def _settle(lowering: Lowering, original: list[Operation], replaced: set[SSAValue], gone: Sequence[Operation]) -> None:
     """Erase the ops that integers or `gone` replace, and restore quantized operands of the others."""
-    # First erase float ops that became tables, so that their quantized operands are not restored.
+    meetings = {op for op in original if isinstance(op, COLLECTIVES) and not replaced.isdisjoint(op.results)}
+    # From the end: the producers of an op's quantized operands die when the op gets these from integers, and float ops
+    # that became tables die before their operands are restored.
     for op in reversed(original):
         remove_if_dead(op)
-    meetings = [op for op in original if isinstance(op, COLLECTIVES) and not replaced.isdisjoint(op.results)]
-    meetings += [op for op in gone if op.parent is not None]
-    for op in original:
-        kept = op.parent is not None and op not in meetings
-        if kept and any(quantized_element(operand) is not None for operand in op.operands):
+        if op.parent is None:
+            continue
+        if op in meetings or op in gone:  # `remove_if_dead` keeps effects on other processes, and bodies
+            Rewriter.erase_op(op)
+            continue
+        if any(quantized_element(operand) is not None for operand in op.operands):
             lowering.builder = Builder(InsertPoint.before(op))
             lowering.location = op.location
             with _naming(op):
                 _keep(lowering, op, replaced)
-        if kept:
-            note_reason(lowering, op)
-    for op in reversed(meetings):  # collectives have effects on other processes, so `remove_if_dead` keeps them
-        Rewriter.erase_op(op)
+        note_reason(lowering, op)

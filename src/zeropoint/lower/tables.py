@@ -15,6 +15,7 @@ that do not saturate.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i64
@@ -22,7 +23,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.functions import evaluate_chain, is_function
+from zeropoint.ir.functions import chain_form, evaluate_chain, is_function
 from zeropoint.ir.fxpmath import RealUnaryEwOp, TableOp
 from zeropoint.ir.locations import describe
 from zeropoint.ir.quant import UniformQuantizedType, dequantize, quantize
@@ -36,6 +37,7 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
+from zeropoint.ir.weights import RecentArrays
 from zeropoint.lower.context import (
     Lowering,
     LoweringError,
@@ -49,6 +51,7 @@ from zeropoint.numerics import functions
 
 MOST_ENTRIES = 1 << 12
 """The maximum number of entries of a table of converted integers."""
+RECENT_TABLES = RecentArrays(64 << 20)
 
 
 def function_source(op: UniformQuantizeOp, lowering: Lowering) -> UniformDequantizeOp | None:
@@ -126,18 +129,36 @@ def lower_converted(lowering: Lowering, op: UniformQuantizeOp, integers: SSAValu
 
 def lower_table(lowering: Lowering, op: UniformQuantizeOp, source: UniformDequantizeOp) -> SSAValue:
     """`fxpmath.table` for the float chain between `source` and `op`."""
-    given, result = quantized_element(source.operand), stored_element(op.result)
-    assert given is not None and result is not None
-    stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
-    domain = dequantize(stored, given)
-    image = evaluate_chain(op.operand, source.result, domain, lowering.weights)
-    return _looked_up(lowering, source.operand, image, result)
+    result = stored_element(op.result)
+    assert result is not None
+    form = chain_form(op.operand, source.result, lowering.weights)
+
+    def image(domain: Array) -> Array:
+        return evaluate_chain(op.operand, source.result, domain, lowering.weights)
+
+    return _looked_up(lowering, source.operand, form, image, result)
 
 
-def _looked_up(lowering: Lowering, operand: SSAValue, image: Array, result: UniformQuantizedType) -> SSAValue:
-    """`fxpmath.table` with the real values `image`, one per stored value of `operand`, quantized to `result`."""
-    entries = quantize(image, result, lowering.profile.name)
-    table = lowering.constant(signed_integers(entries))
+def _looked_up(
+    lowering: Lowering,
+    operand: SSAValue,
+    function: Hashable,
+    image: Callable[[Array], Array],
+    result: UniformQuantizedType,
+) -> SSAValue:
+    """`fxpmath.table` of a function: `image` at every stored value of `operand`, quantized to `result`.
+
+    `function` identifies it: the gates of all steps of a recurrence have one table, and so have all lowerings of a
+    network.
+    """
+    given, profile = quantized_element(operand), lowering.profile.name
+    assert given is not None
+
+    def entries() -> Array:
+        stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
+        return signed_integers(quantize(image(dequantize(stored, given)), result, profile))
+
+    table = lowering.constant(RECENT_TABLES.get((function, given, result, profile), entries))
     value = lowering.stored(operand)
     return lowering.insert(TableOp(value, table, with_element(value, storage_element(result)))).result
 
@@ -167,11 +188,9 @@ def lower_named_function(lowering: Lowering, op: RealUnaryEwOp, name: str) -> SS
 
 
 def _table_of(lowering: Lowering, operand: SSAValue, name: str, result: UniformQuantizedType) -> SSAValue:
-    given = quantized_element(operand)
-    assert given is not None
-    stored = np.arange(given.storage.type.min, given.storage.type.max + 1, dtype=np.int32)
-    domain = dequantize(stored, given)
-    # The logarithm and the reciprocal root are infinite at 0, which saturates and is no error.
-    with np.errstate(all="ignore"):
-        image = functions.UNARY[name](domain)
-    return _looked_up(lowering, operand, image, result)
+    def image(domain: Array) -> Array:
+        # The logarithm and the reciprocal root are infinite at 0, which saturates and is no error.
+        with np.errstate(all="ignore"):
+            return functions.UNARY[name](domain)
+
+    return _looked_up(lowering, operand, name, image, result)

@@ -64,6 +64,8 @@ class Ranges:
     rules: Mapping[type[Operation], IntervalRule]
     known: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
     stated: dict[SSAValue, Interval] = field(default_factory=dict[SSAValue, Interval])
+    constants: dict[Attribute, Interval] = field(default_factory=dict[Attribute, Interval])
+    """The ranges of constants, by their elements."""
 
     def of(self, value: SSAValue) -> Interval:
         """The range of an integer value. It is computed on demand, after the ranges of its operands."""

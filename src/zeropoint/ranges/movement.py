@@ -19,10 +19,12 @@ from zeropoint.ranges.interval import LARGEST, Interval, joined, of_array
 
 
 def constant(ranges: Ranges, op: hlo.ConstantOp) -> Interval:
-    """The array's own bounds."""
-    array = ranges.array(op.output)
-    assert array is not None
-    return of_array(array)
+    """The array's own bounds, found once for all constants of an array: the steps of a recurrence share theirs."""
+    if op.value not in ranges.constants:
+        array = ranges.array(op.output)
+        assert array is not None
+        ranges.constants[op.value] = of_array(array)
+    return ranges.constants[op.value]
 
 
 def broadcast_in_dim(ranges: Ranges, op: hlo.BroadcastInDimOp | hlo.DynamicBroadcastInDimOp) -> Interval:

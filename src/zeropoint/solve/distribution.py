@@ -6,9 +6,9 @@ is assumed uniform over it, or log-uniform if all values have the same sign.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class PointDistribution:
     def step(self, storage: Storage) -> float:
         """The scale of the range in a storage type."""
         held = self.within(storage)
-        return float(asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum).scale)
+        return _scale_and_zero_point(held.minimum, held.maximum, storage.minimum, storage.maximum)[0]
 
     def rounded(self, storage: Storage) -> Array:
         """The points after a round trip through a storage type."""
@@ -127,23 +127,29 @@ class PointDistribution:
 
     def rounded_points(self, points: Array, storage: Storage) -> Array:
         """Any points after a round trip through a storage type with this range."""
-        held = self.within(storage)
-        chosen = asymmetric(held.minimum, held.maximum, storage.minimum, storage.maximum)
-        bounds = (storage.minimum, storage.maximum)
-        stored = quantize(points, chosen.scale, chosen.zero_point, *bounds, expressed=np.float64)
-        return dequantize(stored, chosen.scale, chosen.zero_point, np.float64).astype(np.float32)
+        held, bounds = self.within(storage), (storage.minimum, storage.maximum)
+        scale, zero_point = _scale_and_zero_point(held.minimum, held.maximum, *bounds)
+        stored = quantize(points, scale, zero_point, *bounds, expressed=np.float64)
+        return dequantize(stored, scale, zero_point, np.float64).astype(np.float32)
 
     def rounded_noise(self, storage: Storage, deviation: float = 0.0) -> list[tuple[float, Array]]:
         """Like `rounded`, for points with normal noise of a standard deviation. Returns (weight, points) pairs."""
         if not deviation:
             return [(1.0, self.rounded(storage))]
-        noisy = with_noise(self.points, deviation)
-        return [(weight, replace(self, points=points).rounded(storage)) for weight, points in noisy]
+        weights, noisy = zip(*with_noise(self.points, deviation), strict=True)
+        return list(zip(weights, _at(partial(self.rounded_points, storage=storage), noisy), strict=True))
 
     @property
     def power(self) -> float:
         """The mean square."""
         return float((self.points.astype(np.float64) ** 2).mean())
+
+
+@lru_cache(1 << 10)
+def _scale_and_zero_point(minimum: float, maximum: float, low: int, high: int) -> tuple[float, int]:
+    """The parameters of a range: those of a value are asked for by every reader, storage and kind of noise."""
+    chosen = asymmetric(minimum, maximum, low, high)
+    return float(chosen.scale), int(chosen.zero_point)
 
 
 def _towards_zero(outermost: float, end: float) -> Array:
@@ -168,21 +174,36 @@ def loss(function: RealFunction, points: Array, changed: Noisy, computed: RealFu
     noise is small compared with rounding the result itself to 8 bits (`ROUNDINGS`). `computed` is the function that the
     kernel computes, if it differs from `function`.
     """
+    weights, forms = zip(*changed, strict=True)
     with np.errstate(all="ignore"):
-        expected = function(points).astype(np.float64)
-        kept = np.isfinite(expected)
-        if not kept.any():
-            return np.inf
-        found = [(weight, (computed or function)(form).astype(np.float64)[kept]) for weight, form in changed]
-    expected = expected[kept]
-    if not all(np.isfinite(results).all() for _, results in found):
+        if computed is None:
+            expected, *found = _at(function, [points, *forms])
+        else:
+            expected, found = function(points), _at(computed, forms)
+    expected = expected.astype(np.float64)
+    kept = np.isfinite(expected)
+    if not kept.any():
+        return np.inf
+    expected, found = expected[kept], [results.astype(np.float64)[kept] for results in found]
+    if not all(np.isfinite(results).all() for results in found):
         return -np.inf
-    noise = sum(weight * float(((results - expected) ** 2).mean()) for weight, results in found)
+    terms = zip(weights, found, strict=True)
+    noise = sum(weight * float(((results - expected) ** 2).mean()) for weight, results in terms)
     width = max(expected.max(), 0.0) - min(expected.min(), 0.0)
     if noise <= ROUNDINGS * (width / STEPS) ** 2 / 12:
         return np.inf
     signal = float(expected.var()) or float((expected**2).mean())
     return decibels(signal, noise)
+
+
+def _at(function: RealFunction, parts: Sequence[Array]) -> list[Array]:
+    """The results of an elementwise function at several arrays of points, from one call: for so few points, the number
+    of calls counts."""
+    results = function(np.concatenate(parts))
+    # A function that is evaluated at all points of another operand has several results for a point.
+    each = len(results) // max(1, sum(map(len, parts)))
+    ends = np.cumsum([len(part) * each for part in parts])
+    return [results[end - len(part) * each : end] for part, end in zip(parts, ends, strict=True)]
 
 
 def normalized_loss(function: RealFunction, points: Array, changed: Noisy, variances: Array) -> float:

@@ -271,19 +271,17 @@ class _Functions:
         kept = region in self.before.floats
         own = value is region.inputs[index] and not kept
         storages = (list(self._storages(region, index)) if own else []) or [ONE_BYTE]
-        # First without the noise of the kernels before: the message says whether this rounding alone is too coarse.
-        kinds = [
-            self._computing(region, index, storage, reader, seen) if own and not after else reader
-            for storage in storages
-        ]
-        alone = [self._left(kind, seen, storage) for kind, storage in zip(kinds, storages, strict=True)]
-        # A wider operand comes from wider kernels, so only the narrowest storage carries noise from kernels before.
-        carried = sqrt(self.noise.carried_by(value))
-        left = [self._left(kinds[0], seen, storages[0], carried), *alone[1:]]
+        computing = own and not after
+        kinds = [self._computing(region, index, storage, reader, seen) if computing else reader for storage in storages]
         zeros = [own and self._refuses(region, index, storage) for storage in storages]
-        left = [-np.inf if zero else found for zero, found in zip(zeros, left, strict=True)]
-        if left[0] is None:
+        # A wider operand comes from wider kernels, so only the narrowest storage carries noise from kernels before.
+        narrow = self._left(kinds[0], seen, storages[0], sqrt(self.noise.carried_by(value)))
+        if narrow is None and not zeros[0]:
             return
+        # Without the noise of the kernels before: the message says whether this rounding alone is too coarse.
+        alone = [self._left(kind, seen, storage) for kind, storage in zip(kinds, storages, strict=True)]
+        left = [-np.inf if zero else found for zero, found in zip(zeros, [narrow, *alone[1:]], strict=True)]
+        assert left[0] is not None
         fits = (storage for storage, found in zip(storages, left, strict=True) if found is None)
         # Storages come narrowest first, so this is the cheapest sufficient one.
         enough = None if kept else next(fits, None)

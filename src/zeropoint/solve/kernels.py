@@ -99,15 +99,20 @@ class KernelChoice:
     recurrent: Recurrences = field(init=False)
     weights: Weights = field(init=False)
 
-    def choose(self, program: Program) -> list[ChosenKernel]:
-        """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the other regions."""
+    def choose(self, program: Program, *, canonical: bool = True) -> list[ChosenKernel]:
+        """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the other regions.
+
+        Unless `canonical`, their positions are those in the program: for callers that need no order, because the
+        canonical one is found from the texts of all types.
+        """
         kernels: list[ChosenKernel] = []
         self.weights = program.weights
         self.recurrent = recurrences(program, self.target)
         self.widths = unrounded_kernels(program, self.recurrent, self.constraints, self.products)
         self.asked = reader_storages(program, self.target)
-        ranks = canonical_ranks(program, self.constraints)
-        for op in program.entry.ops:
+        ops = list(program.entry.ops)
+        ranks = canonical_ranks(program, self.constraints) if canonical else {op: n for n, op in enumerate(ops)}
+        for op in ops:
             if not isinstance(op, QuantizeRegionOp):
                 continue
             found = self._kernel(op, ranks[op])

@@ -200,19 +200,23 @@ class _IntegerSums:
         weights: AnyArray,
         bias: IntArray,
         own: Callable[[int, IntArray], AnyArray],
-    ) -> bytes:
-        """Pack weights (steps, 4 or 2, channels), biases (channels,) and `own` parameters for groups.
+        *,
+        apart: bool = False,
+    ) -> list[bytes]:
+        """Pack weights (steps, 4 or 2, channels), biases (channels,) and `own` parameters for groups, in a block.
 
-        `bias` is for activations as in the program (i8 or i16).
+        With `apart`, the weights are a block, and the rest is another one. `bias` is for activations as in the program
+        (i8 or i16).
         """
         # The kernel reads x + 128, so 128 times the sum of the weights is subtracted from the bias.
         start = bias - self.offset(isa) * weights.sum((0, 1), dtype=np.int64)
-        words, parts = self.words(weights), list[bytes]()
+        words, blocks = self.words(weights), list[list[bytes]]()
         for count, covered in groups:
             channels = covered[:, self.order(isa, count)]
-            biases = of_channels(start, channels, np.int32)
-            parts.append(side_by_side(self.laid(words, channels), biases, own(count, covered)).tobytes())
-        return b"".join(parts)
+            laid, rest = self.laid(words, channels), [of_channels(start, channels, np.int32), own(count, covered)]
+            parts = [[laid], rest] if apart else [[laid, *rest]]
+            blocks.append([side_by_side(*part).tobytes() for part in parts])
+        return [b"".join(block) for block in zip(*blocks, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -265,13 +269,27 @@ class Integers(_IntegerSums):
     def pack(
         self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, output: Output
     ) -> bytes:
+        """`pack_with` the parameters of the epilogue, in one block."""
+        (block,) = self.blocks(isa, groups, weights, bias, output)
+        return block
+
+    def blocks(
+        self,
+        isa: InstructionSet,
+        groups: ChannelGroups,
+        weights: AnyArray,
+        bias: IntArray,
+        output: Output,
+        *,
+        apart: bool = False,
+    ) -> list[bytes]:
         """`pack_with` the parameters of the epilogue, whose rounding term the biases include."""
         start = bias + rounding_of(self.epilogue, output)
 
         def own(count: int, covered: IntArray) -> AnyArray:
             return parameters_of(self.epilogue, isa, output, covered, count)
 
-        return self.pack_with(isa, groups, weights, start, own)
+        return self.pack_with(isa, groups, weights, start, own, apart=apart)
 
 
 @dataclass(frozen=True)
@@ -380,4 +398,8 @@ class Expressed(_IntegerSums):
         self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, scales: FloatArray
     ) -> bytes:
         """`pack_with` the scales (channels,)."""
-        return self.pack_with(isa, groups, weights, bias, lambda _, covered: of_channels(scales, covered, np.float32))
+
+        def own(_: int, covered: IntArray) -> AnyArray:
+            return of_channels(scales, covered, np.float32)
+
+        return b"".join(self.pack_with(isa, groups, weights, bias, own))

@@ -9,7 +9,8 @@ Integer accumulators start at the bias. Float sums are one chain in the order of
 end (`zeropoint.numerics.products`).
 
 The weights of a group of n vectors are stored as [step][half][vector][element], followed by the parameters of the
-arithmetic. The lowering of quantized contractions (`lower/contraction.py`) defines the results.
+arithmetic. If these are `apart`, they are in a second block: the steps of an unrolled recurrence read the same weights
+with other multipliers. The lowering of quantized contractions (`lower/contraction.py`) defines the results.
 """
 
 from __future__ import annotations
@@ -40,19 +41,28 @@ class Contraction(ContractionShape):
 
     @staticmethod
     def of_rows(
-        count: int, pixel: int, out_pixel: int, groups: int, vectors: int, arithmetic: Arithmetic
+        count: int,
+        pixel: int,
+        out_pixel: int,
+        groups: int,
+        vectors: int,
+        arithmetic: Arithmetic,
+        *,
+        apart: bool = False,
     ) -> Contraction:
         """The shape of `count` rows times a matrix."""
         return Contraction(
-            1, count, count * pixel, pixel, count * out_pixel, out_pixel, (0,), groups, vectors, arithmetic
+            1, count, count * pixel, pixel, count * out_pixel, out_pixel, (0,), groups, vectors, arithmetic, apart
         )
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input."""
+        """`void name(input, weights, output, begin, end)`: tasks begin to end. A residual comes after the input, and
+        parameters that are `apart` after the weights."""
         # The output may use the memory of the residual.
         residual = self.arithmetic.residual
         others = [] if residual is None else ["other"] if residual.channels else ["other", "another"]
-        rest = [*others, "noalias w", "out" if others else "noalias out"]
+        held = ["noalias w", "noalias p"] if self.apart else ["noalias w"]
+        rest = [*others, *held, "out" if others else "noalias out"]
         _Emitter(self, isa, module.kernel(name, "noalias in", *rest)).kernel()
 
 
@@ -76,7 +86,10 @@ class _Emitter:
 
     def __init__(self, shape: Contraction, isa: InstructionSet, f: Function):
         self.shape, self.isa, self.f = shape, isa, f
-        self.source, *self.others, self.weights, self.out, self.begin, self.end = f.arguments
+        self.source, *others, self.out, self.begin, self.end = f.arguments
+        self.own = others.pop() if shape.apart else None
+        """The parameters of the current group, if they are apart from the weights."""
+        *self.others, self.weights = others
         self.chunk = shape.chunk
         self.starts = self._starts()
         self.lines = 0
@@ -89,8 +102,9 @@ class _Emitter:
         return [run + 4 * g for run in self.shape.runs for g in range(0, self.shape.groups, self.chunk)]
 
     def kernel(self) -> None:
-        f, tasks, begin = self.f, 0, 0
+        f, tasks, begin, beside, own = self.f, 0, 0, 0, self.own
         for part in self.shape.columns(self.isa).parts:
+            self.own = None if own is None else f.at(own, beside)
             tiles = self.shape.tiles(self.isa, part.size)
             # The range of tasks of this part, counted from its first task.
             low = f.maximum(f.add(self.begin, -tasks), i64(0))
@@ -98,14 +112,17 @@ class _Emitter:
             self._groups(part, tiles, begin, low, high)
             tasks += part.count * tiles
             begin += part.count * self.shape.group_bytes(self.isa, part.size)
+            beside += part.count * self.shape.arithmetic.size(self.isa, part.size)
         f.ret()
 
     def _groups(self, part: Part, tiles: int, begin: int, low: Value, high: Value) -> None:
         """Emit the tasks `low` to `high` of groups of one size, whose weights start at `begin`."""
-        f, size = self.f, self.shape.group_bytes(self.isa, part.size)
+        f, size, own = self.f, self.shape.group_bytes(self.isa, part.size), self.own
+        beside = self.shape.arithmetic.size(self.isa, part.size)
 
         def group(index: Value, _: list[Value]) -> None:
             base = f.mul(index, tiles)
+            self.own = None if own is None else f.at(own, f.mul(index, beside))
             weights = f.at(f.at(self.weights, begin), f.mul(index, size))
             unit = self.isa.width * self.shape.arithmetic.channel_bytes
             channel = f.add(f.mul(index, part.size * unit), part.first * unit)
@@ -196,7 +213,7 @@ class _Emitter:
         self.shape.arithmetic.finish(self.f, self.isa, pixels, self._parameters(weights, count), to)
 
     def _parameters(self, weights: Value, count: int) -> Value:
-        return self.f.at(weights, self.shape.weight_bytes(self.isa, count))
+        return self.own or self.f.at(weights, self.shape.weight_bytes(self.isa, count))
 
     # In blocks of steps with factors.
 

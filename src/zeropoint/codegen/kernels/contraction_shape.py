@@ -53,6 +53,8 @@ class ContractionShape:
     groups: int
     vectors: int
     arithmetic: Arithmetic
+    apart: bool = False
+    """Whether the weights are in a block of their own, which kernels with other parameters share."""
 
     def flat(self) -> Self:
         """The same contraction with all pixels in one row, if rows have no gaps, and with adjacent runs merged."""
@@ -161,8 +163,8 @@ class ContractionShape:
         return sum(part.count * self.tiles(isa, part.size) for part in self.columns(isa).parts)
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:
-        """Bytes of weights and parameters of a group."""
-        return self.weight_bytes(isa, count) + self.arithmetic.size(isa, count)
+        """Bytes of a group in the block of the weights: its weights, and its parameters unless they are apart."""
+        return self.weight_bytes(isa, count) + (0 if self.apart else self.arithmetic.size(isa, count))
 
     def weight_bytes(self, isa: InstructionSet, count: int) -> int:
         """Bytes of weights of a group."""

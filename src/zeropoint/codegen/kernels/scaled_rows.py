@@ -84,4 +84,4 @@ class ScaledRows(Extended[Integers]):
             numbers = (of_channels(array, channels, np.int32) for array in (totals, rounded))
             return side_by_side(*numbers, parameters_of(self.inner.epilogue, isa, output, covered, count))
 
-        return self.inner.pack_with(isa, groups, weights, starts, own)
+        return b"".join(self.inner.pack_with(isa, groups, weights, starts, own))

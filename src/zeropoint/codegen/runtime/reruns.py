@@ -6,7 +6,7 @@ by the same code: its steps are those that compute its result from observed valu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -100,9 +100,10 @@ def steps_of_paths(
     for number, step in enumerate(graph.steps):
         for buffer in step.writes:
             writers.setdefault(buffer, []).append(number)
+    observed = {view.buffer for view in views.values()}
     found: dict[KernelPath, Sequence[range]] = {}
     for path in paths:
-        steps = _steps(graph, views, path, writers)
+        steps = _steps(graph, views, observed, path, writers)
         if steps is None:
             return None
         found[path] = steps
@@ -110,15 +111,22 @@ def steps_of_paths(
 
 
 def _steps(
-    graph: Graph, views: Mapping[str, View], path: KernelPath, writers: Mapping[Buffer, Sequence[int]]
+    graph: Graph,
+    views: Mapping[str, View],
+    observed: Set[Buffer],
+    path: KernelPath,
+    writers: Mapping[Buffer, Sequence[int]],
 ) -> Sequence[range] | None:
     if any(key not in views for key in (*path.keys, *path.others)):
         return None
     first, *changed = (views[key].buffer for key in path.keys)
     if first.space is Space.WEIGHTS or any(views[key].buffer in (first, *changed) for key in path.others):
         return None
-    # A value that only has another shape is where the first one is.
-    stays = {view.buffer for view in views.values()} - set(changed) | {first}
+
+    def stays(buffer: Buffer) -> bool:
+        # A value that only has another shape is where the first one is.
+        return buffer is first or (buffer in observed and buffer not in changed)
+
     numbers, pending = set[int](), [changed[-1]] if changed and changed[-1] is not first else []
     seen = set(pending)
     while pending:
@@ -129,7 +137,7 @@ def _steps(
         wanted = [n for n in writers[buffer] if not (graph.steps[n].halo and buffer in changed)]
         numbers.update(wanted)
         for read in (read for n in wanted for read in graph.steps[n].reads):
-            if read not in seen and read not in stays and read.space not in (Space.INPUT, Space.WEIGHTS):
+            if read not in seen and not stays(read) and read.space not in (Space.INPUT, Space.WEIGHTS):
                 seen.add(read)
                 pending.append(read)
     return _ranges(sorted(numbers))

@@ -92,13 +92,15 @@ class _Contraction:
         arithmetic = self._arithmetic(weights, self.match.bias, (0, pixels or 0))
         count, pixel, out_pixel = math.prod(source.shape[:-1]), source.strides[-2], target.strides[-2]
         groups, vectors = len(weights) // self._together, -(-weights.shape[1] // self.isa.width)
-        shape = Contraction.of_rows(count, pixel, out_pixel, groups, vectors, arithmetic)
+        # A step in time of a recurrence is one row. Its weights are those of the other steps, unlike its multipliers.
+        apart = count == 1 and isinstance(arithmetic, Integers)
+        shape = Contraction.of_rows(count, pixel, out_pixel, groups, vectors, arithmetic, apart=apart)
         reads = [source] if self.other is None else [source, self.other, *self.body.inputs[2:]]
         # A blocked kernel keeps accumulators in the output, so the residual must not share the output's memory.
         added = [] if scaled or shape.is_blocked(self.isa) else reads[1:]
         parameters = self._packed(shape, weights, self.match.bias)
         operations = 2 * count * matrix.size
-        self.graph.call(self.name, shape, reads, [target], parameters, operations=operations, elementwise=added)
+        self.graph.call(self.name, shape, reads, [target], *parameters, operations=operations, elementwise=added)
 
     def convolution(self, windows: Windows, source: View, target: View) -> None:
         """Append the steps of a convolution, piece by piece. The source's buffer includes the padding."""
@@ -156,7 +158,7 @@ class _Contraction:
             # Input channels are padded to whole steps of the micro-kernel. Their weights are 0.
             dense = np.pad(dense, ((0, 0), (0, 0), (0, -dense.shape[2] % self._together), (0, 0)))
             shape = self._shape(windows, dense.shape, source, target, arithmetic)
-            packed = self._packed(shape, dense.reshape(-1, dense.shape[3]), bias[part.channels], part.channels)
+            (packed,) = self._packed(shape, dense.reshape(-1, dense.shape[3]), bias[part.channels], part.channels)
             operations = 2 * shape.rows * shape.width * part.windows.weights.size
             self._images(shape, sources, there, packed, operations, family)
 
@@ -316,16 +318,18 @@ class _Contraction:
             return ComputedEpilogue.of(output, reach, self.isa)
         return Epilogue.of(output, in_i32(reach), self.isa, self.match.result_bits)
 
-    def _packed(self, shape: Contraction, steps: Array, bias: Array, chosen: slice = slice(None)) -> Parameters:
-        """Pack weights (terms, channels), biases and the parameters of the arithmetic for the kernel.
+    def _packed(self, shape: Contraction, steps: Array, bias: Array, chosen: slice = slice(None)) -> list[Parameters]:
+        """Pack weights (terms, channels), biases and the parameters of the arithmetic for the kernel: one block, or two
+        if it has them apart.
 
         They belong to the `chosen` output channels of the match.
         """
         isa, channels, arithmetic, output = self.isa, steps.shape[1], shape.arithmetic, self.match.arithmetic
         groups, terms = list(shape.groups_of(isa, channels)), steps.reshape(-1, self._together, channels)
         if isinstance(arithmetic, Integers) and isinstance(output, Requantization | ComputedOutput):
-            packed = arithmetic.pack(isa, groups, terms, bias, _of_channels(output, chosen))
-        elif isinstance(arithmetic, Expressed) and isinstance(output, ExpressedMatch):
+            blocks = arithmetic.blocks(isa, groups, terms, bias, _of_channels(output, chosen), apart=shape.apart)
+            return list(map(self.graph.parameters, blocks))
+        if isinstance(arithmetic, Expressed) and isinstance(output, ExpressedMatch):
             packed = arithmetic.pack(isa, groups, terms, bias, output.scales[chosen])
         elif isinstance(arithmetic, ScaledRows) and (factor := self.match.factor) is not None:
             assert isinstance(output, Requantization)
@@ -339,7 +343,7 @@ class _Contraction:
         else:
             assert isinstance(arithmetic, Floats)
             packed = arithmetic.pack(isa, groups, np.ascontiguousarray(steps), bias)
-        return self.graph.parameters(packed)
+        return [self.graph.parameters(packed)]
 
 
 def _of_channels(output: Output, channels: slice) -> Output:
