@@ -23,6 +23,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import NAME, has_row_scales
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import ResourceArrays, print_program
+from zeropoint.quant_passes import to_reference_forms
 
 OURS = "zeropoint."
 DIALECTS = frozenset({"builtin", "func", "stablehlo"})
@@ -35,7 +36,7 @@ def stablehlo_text(program: Program) -> str:
     Raises ExportError for an op of another dialect than StableHLO and func, and for one that rounds rows.
     """
     kept = {type(op) for op in program.module.walk() if op.name.partition(".")[0] in DIALECTS}
-    program = expand_functions(program.clone(), kept, in_double=True)
+    program = to_reference_forms(expand_functions(program.clone(), kept, in_double=True))
     for op in program.module.walk():
         _plain(op)
     arrays = ResourceArrays(program)
