@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import StorageCastOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
     BitcastConvertOp,
     ConvolutionOp,
@@ -19,29 +19,35 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.quant_passes.reference_forms.arithmetic import OPS, read_arithmetic, write_arithmetic
-from zeropoint.quant_passes.reference_forms.bit_casts import read_storage_cast, write_storage_cast
+from zeropoint.quant_passes.reference_forms.casts import read_storage_cast, write_cast, write_storage_cast
 from zeropoint.quant_passes.reference_forms.convolutions import read_convolution, write_convolution
 from zeropoint.quant_passes.reference_forms.padding import read_padding, write_padding
 from zeropoint.quant_passes.reference_forms.reductions import read_reduction, write_reduction
 from zeropoint.quant_passes.reference_forms.rescales import read_rescale, write_rescale
 from zeropoint.quant_passes.reference_forms.rewriting import Rewrite, quantized
 from zeropoint.quant_passes.reference_forms.signedness import make_signed
-from zeropoint.quant_passes.reference_forms.stored_weights import read_dequantized, write_dequantized
+from zeropoint.quant_passes.reference_forms.stored_weights import (
+    read_dequantized,
+    read_transposed,
+    write_dequantized,
+)
 
 Rule = tuple[tuple[type[Operation], ...], Callable[[Rewrite, Any], None]]
 """The ops that a rule looks at, and the rule: it replaces an op, or leaves it."""
 WRITE: Sequence[Rule] = (
+    ((StorageCastOp,), write_storage_cast),
+    ((DequantizeCastOp, QuantizeCastOp), write_cast),
     ((ConvolutionOp,), write_padding),
     ((ConvolutionOp,), write_convolution),
     ((ReduceOp, ReduceWindowOp), write_reduction),
     (OPS, write_arithmetic),
     ((UniformQuantizeOp,), write_rescale),
     ((UniformDequantizeOp,), write_dequantized),
-    ((StorageCastOp,), write_storage_cast),
 )
 """In this order: a convolution's sums are found before their requantization has several steps."""
 READ: Sequence[Rule] = (
-    ((TransposeOp,), read_dequantized),
+    ((TransposeOp,), read_transposed),
+    ((UniformDequantizeOp,), read_dequantized),
     ((UniformQuantizeOp,), read_rescale),
     ((UniformQuantizeOp,), read_arithmetic),
     ((BitcastConvertOp,), read_reduction),

@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.dead_code import remove_if_dead
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import ConstantOp, ReshapeOp, TransposeOp
+from zeropoint.ir.stablehlo import ReshapeOp, TransposeOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -105,8 +105,3 @@ def remove_unused(ops: Sequence[Operation]) -> None:
         before = [found for operand in op.operands if (found := owner(operand)) is not None]
         remove_if_dead(op)
         pending += before if op.parent is None else []
-
-
-def is_constant_op(value: SSAValue) -> bool:
-    """Whether a value is a constant."""
-    return isinstance(owner(value), ConstantOp)
