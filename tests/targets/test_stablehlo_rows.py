@@ -1,8 +1,7 @@
 """Every row of `stablehlo.toml`, against C++ StableHLO: our stages make a quantized program of one op by the row.
 
 C++ StableHLO must verify the exported file, and its interpreter must compute what our integer program does under the
-table's profile. Weights have at most 64 numbers, as it does not read those behind handles. Unsigned storage it verifies,
-and takes its bits for signed ones.
+table's profile. Unsigned storage is signed in the file, with other zero points, which f32 may round otherwise.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ def test_the_exported_program_verifies_and_computes_the_same(row: KernelRow, mad
         text = stablehlo_text(program)
         assert not mlir.needs_unregistered(text)
         mlir.canonical(text)
-        storage = made.results[0].storage.type
         theirs = upstream(text, *inputs.values())
         for one, other in zip(theirs, run(lower(program), inputs).values(), strict=True):
             steps = [np.rint(array / np.float32(made.results[0].scale)) for array in (one, other)]
             assert len(np.unique(steps[0])) > 7, "the result says nothing"
-            np.testing.assert_array_equal(steps[0], steps[1])
+            assert np.abs(steps[0] - steps[1]).max() <= (0 if made.results[0].storage.type.signed else 1)

@@ -51,14 +51,16 @@ def write_arithmetic(rewrite: Rewrite, op: BinaryOp) -> None:
     rewrite.replace(rewrite.add(UniformQuantizeOp(rewrite.add(type(op)(lhs, rhs)), op.result.type)))
 
 
-def read_arithmetic(rewrite: Rewrite, op: UniformQuantizeOp) -> None:
-    """Make one op of dequantize, op, quantize."""
-    computed = owner(op.operand)
-    if not isinstance(computed, OPS) or only_user(op.operand) is None or computed.lhs is computed.rhs:
+def read_sum(rewrite: Rewrite, op: UniformQuantizeOp) -> None:
+    """Make a sum of dequantize, add, quantize. Other ops of two storage types would not verify."""
+    added = owner(op.operand)
+    if not isinstance(added, AddOp) or only_user(op.operand) is None or added.lhs is added.rhs:
         return  # x + x is a function of x
-    lhs, rhs = _stored(computed.lhs), _stored(computed.rhs)
-    if lhs is not None and rhs is not None and _is_written(type(computed), lhs, rhs, op.result.type):
-        rewrite.replace(rewrite.add(type(computed)(lhs, rhs, op.result.type)))
+    lhs, rhs = _stored(added.lhs), _stored(added.rhs)
+    if lhs is None or rhs is None or not _is_written(AddOp, lhs, rhs, op.result.type):
+        return
+    if len({found.storage.type for value in (lhs, rhs, op.result) if (found := per_tensor(value))}) == 1:
+        rewrite.replace(rewrite.add(AddOp(lhs, rhs, op.result.type)))
 
 
 def _is_written(kind: type[BinaryOp], lhs: SSAValue, rhs: SSAValue, result: Attribute) -> bool:

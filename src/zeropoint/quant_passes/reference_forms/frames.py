@@ -19,8 +19,8 @@ from zeropoint.quant_passes.reference_forms.rewriting import Rewrite, only_user,
 class Frame:
     """How a tensor becomes one with channels last.
 
-    Dimension i of the framed tensor is dimension `order[i]` of the other. Then `units` dimensions of size 1 are inserted
-    after the batch.
+    Dimension i of the framed tensor is dimension `order[i]` of the other. Then `units` dimensions of size 1 are
+    inserted after the batch.
     """
 
     order: tuple[int, ...]

@@ -47,7 +47,11 @@ def read_padding(rewrite: Rewrite, op: ConvolutionOp) -> None:
     spatial = op.dimension_numbers.data.input_spatial_dimensions
     if not isinstance(pad, PadOp) or kind is None or only_user(op.lhs) is None or op.lhs_dilation is not None:
         return
-    edges = (array_values(pad.edge_padding_low), array_values(pad.edge_padding_high), array_values(pad.interior_padding))
+    edges = (
+        array_values(pad.edge_padding_low),
+        array_values(pad.edge_padding_high),
+        array_values(pad.interior_padding),
+    )
     others = [dimension for dimension in range(len(edges[0])) if dimension not in spatial]
     value = constant_array(pad.padding_value, rewrite.weights)
     is_written = kind.storage.type.width != BYTE or any(edges[2])

@@ -18,7 +18,7 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from zeropoint.quant_passes.reference_forms.arithmetic import OPS, read_arithmetic, write_arithmetic
+from zeropoint.quant_passes.reference_forms.arithmetic import OPS, read_sum, write_arithmetic
 from zeropoint.quant_passes.reference_forms.casts import read_storage_cast, write_cast, write_storage_cast
 from zeropoint.quant_passes.reference_forms.convolutions import read_convolution, write_convolution
 from zeropoint.quant_passes.reference_forms.padding import read_padding, write_padding
@@ -32,9 +32,9 @@ from zeropoint.quant_passes.reference_forms.stored_weights import (
     write_dequantized,
 )
 
-Rule = tuple[tuple[type[Operation], ...], Callable[[Rewrite, Any], None]]
+FormRule = tuple[tuple[type[Operation], ...], Callable[[Rewrite, Any], None]]
 """The ops that a rule looks at, and the rule: it replaces an op, or leaves it."""
-WRITE: Sequence[Rule] = (
+WRITE: Sequence[FormRule] = (
     ((StorageCastOp,), write_storage_cast),
     ((DequantizeCastOp, QuantizeCastOp), write_cast),
     ((ConvolutionOp,), write_padding),
@@ -45,11 +45,11 @@ WRITE: Sequence[Rule] = (
     ((UniformDequantizeOp,), write_dequantized),
 )
 """In this order: a convolution's sums are found before their requantization has several steps."""
-READ: Sequence[Rule] = (
+READ: Sequence[FormRule] = (
     ((TransposeOp,), read_transposed),
     ((UniformDequantizeOp,), read_dequantized),
     ((UniformQuantizeOp,), read_rescale),
-    ((UniformQuantizeOp,), read_arithmetic),
+    ((UniformQuantizeOp,), read_sum),
     ((BitcastConvertOp,), read_reduction),
     ((BitcastConvertOp,), read_storage_cast),
     ((ConvolutionOp,), read_convolution),
@@ -83,7 +83,7 @@ def _has_quantized(program: Program) -> bool:
     return any(quantized(value) for op in program.module.walk() for value in op.results)
 
 
-def _rewrite(program: Program, rules: Sequence[Rule]) -> None:
+def _rewrite(program: Program, rules: Sequence[FormRule]) -> None:
     for kinds, rule in rules:
         for op in [op for op in program.module.walk() if isinstance(op, kinds)]:
             if op.parent is not None:

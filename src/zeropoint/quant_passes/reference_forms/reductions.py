@@ -1,7 +1,7 @@
 """Reductions of quantized values as reductions of their storage integers.
 
 ```mlir
-%1 = stablehlo.reduce(%0 init: %v) applies stablehlo.add across dimensions = [1] : (tensor<2x3x!quant.uniform<...>>, ...)
+%1 = stablehlo.reduce(%0 init: %v) applies stablehlo.add across dimensions = [1] : (tensor<2x3x!quant.uniform<..>>, ...)
 ```
 becomes
 ```mlir
@@ -14,20 +14,22 @@ Sums have zero point 0 and 32 bits, which `ranges` proves to be enough. The orde
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerType, TensorType
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import AddOp, BitcastConvertOp, MaximumOp, MinimumOp, ReduceOp, ReduceWindowOp
+from zeropoint.ir.stablehlo import AddOp, BinaryOp, BitcastConvertOp, MaximumOp, MinimumOp, ReduceOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.bodies import binary_body, body_op
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.quant_passes.reference_forms.rewriting import Rewrite, only_user, owner, per_tensor
 
-Reduction = ReduceOp | ReduceWindowOp
+ReducingOp = ReduceOp | ReduceWindowOp
 
 
-def write_reduction(rewrite: Rewrite, op: Reduction) -> None:
+def write_reduction(rewrite: Rewrite, op: ReducingOp) -> None:
     """Write a sum, maximum or minimum of quantized values on storage integers. Extremes in windows stay."""
     kind, body = per_tensor(op.operands[0]), body_op(op.body)
     if len(op.operands) != 2 or kind is None or body is None or not _is_uniform(op, kind):
@@ -48,29 +50,28 @@ def read_reduction(rewrite: Rewrite, op: BitcastConvertOp) -> None:
     made, kind = owner(op.operand), per_tensor(op.result)
     if not isinstance(made, ReduceOp | ReduceWindowOp) or kind is None or len(made.operands) != 2:
         return
-    cast, body = owner(made.operands[0]), body_op(made.body)
+    before, body = owner(made.operands[0]), body_op(made.body)
     start = constant_array(made.operands[1], rewrite.weights)
-    if not isinstance(cast, BitcastConvertOp) or element_of(cast.operand) != kind or start is None:
+    if not isinstance(before, BitcastConvertOp) or element_of(before.operand) != kind or start is None:
         return
     if body in (AddOp, MaximumOp, MinimumOp) and only_user(op.operand) is not None:
-        rewrite.replace(rewrite.add(_on(made, cast.operand, rewrite.constant(start, kind), kind)))
+        rewrite.replace(rewrite.add(_on(made, before.operand, rewrite.constant(start, kind), kind)))
 
 
-def _is_uniform(op: Reduction, kind: UniformQuantizedType) -> bool:
+def _is_uniform(op: ReducingOp, kind: UniformQuantizedType) -> bool:
     """Whether operands, results and body have one type."""
     values = (*op.operands, *op.results, *op.body.block.args)
     return all(element_of(value) == kind for value in values)
 
 
-def _on(op: Reduction, operand: SSAValue, start: SSAValue, element: Attribute) -> Reduction:
+def _on(op: ReducingOp, operand: SSAValue, start: SSAValue, element: Attribute) -> ReducingOp:
     """The reduction of another operand, whose element type the body has."""
-    body = body_op(op.body)
-    assert body is not None
+    body = cast("type[BinaryOp]", body_op(op.body))
     made = type(op).create(
         operands=[operand, start],
         result_types=[with_element(op.results[0], element)],
         properties=dict(op.properties),
-        regions=[binary_body(lambda a, b: body(a, b), element)],
+        regions=[binary_body(body, element)],
     )
     assert isinstance(made, ReduceOp | ReduceWindowOp)
     return made

@@ -1,16 +1,16 @@
 """Requantization in steps that add no zero point to a scaled number.
 
 ```mlir
-%1 = stablehlo.uniform_quantize %0 : (tensor<4x!quant.uniform<i32:f32, 0.01>>) -> tensor<4x!quant.uniform<i8:f32, 0.5:3>>
+%1 = stablehlo.uniform_quantize %0 : (tensor<!quant.uniform<i32:f32, 0.01>>) -> tensor<!quant.uniform<i8:f32, 0.5:3>>
 ```
 becomes
 ```mlir
-%1 = stablehlo.uniform_quantize %0 : (tensor<4x!quant.uniform<i32:f32, 0.01>>) -> tensor<4x!quant.uniform<i32:f32, 0.5>>
-%2 = stablehlo.uniform_quantize %1 : (tensor<4x!quant.uniform<i32:f32, 0.5>>) -> tensor<4x!quant.uniform<i8:f32, 0.5:3>>
+%1 = stablehlo.uniform_quantize %0 : (tensor<!quant.uniform<i32:f32, 0.01>>) -> tensor<!quant.uniform<i32:f32, 0.5>>
+%2 = stablehlo.uniform_quantize %1 : (tensor<!quant.uniform<i32:f32, 0.5>>) -> tensor<!quant.uniform<i8:f32, 0.5:3>>
 ```
-C++ StableHLO computes `round(x * (s1 / s2) + (z2 - z1 * (s1 / s2)))` in f32, in which the sum with the zero point rounds,
-and a tie goes to the even result, not to the even number of steps. Without zero points, it is `round(x * (s1 / s2))`, and
-with one scale nothing is rounded.
+C++ StableHLO computes `round(x * (s1 / s2) + (z2 - z1 * (s1 / s2)))` in f32. The sum with the zero point rounds, too,
+and a tie goes to the even result, not to the even number of steps. Without zero points, it is `round(x * (s1 / s2))`.
+With one scale, nothing is rounded.
 """
 
 from __future__ import annotations

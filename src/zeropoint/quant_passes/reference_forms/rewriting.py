@@ -59,7 +59,9 @@ class Rewrite:
         op.location = self._op.location
         return Builder(InsertPoint.before(self._op)).insert(op).results[0]
 
-    def constant(self, stored: Array, kind: UniformQuantizedType | None = None, element: Attribute | None = None) -> SSAValue:
+    def constant(
+        self, stored: Array, kind: UniformQuantizedType | None = None, element: Attribute | None = None
+    ) -> SSAValue:
         """A constant of integers, or of a quantized type with these storage integers."""
         return self.add(constant_op(stored, self.weights, quantized=kind, element_type=element))
 
@@ -103,5 +105,5 @@ def remove_unused(ops: Sequence[Operation]) -> None:
         if op.parent is None or any(result.first_use is not None for result in op.results):
             continue
         before = [found for operand in op.operands if (found := owner(operand)) is not None]
-        remove_if_dead(op)
-        pending += before if op.parent is None else []
+        if remove_if_dead(op):
+            pending += before

@@ -29,8 +29,8 @@ def move_sums(old: SSAValue, new: SSAValue, change: Change, weights: Weights) ->
     for use in list(old.uses):
         user, rewrite = use.operation, Rewrite(use.operation, weights)
         if _is_sum(user, old):
-            operands = [new if value is old else _operand(value, change, rewrite) for value in user.operands]
-            move_sums(user.results[0], rewrite.add(AddOp(*operands)), change, weights)
+            lhs, rhs = (new if value is old else _operand(value, change, rewrite) for value in user.operands)
+            move_sums(user.results[0], rewrite.add(AddOp(lhs, rhs)), change, weights)
             Rewriter.erase_op(user)
         elif isinstance(user, CASTS):
             made = _cast(user, new, change, rewrite)
@@ -55,8 +55,9 @@ def _ends(value: SSAValue) -> Iterator[SSAValue | None]:
 
 def _is_sum(op: Operation, value: SSAValue) -> bool:
     """Whether an op adds something of the same type to a value."""
-    is_same = isinstance(op, AddOp) and op.result.type == op.lhs.type == op.rhs.type == value.type
-    return is_same and (op.lhs is value) != (op.rhs is value)
+    if not isinstance(op, AddOp) or not op.result.type == op.lhs.type == op.rhs.type:
+        return False
+    return (op.lhs is value) != (op.rhs is value)
 
 
 def _has_channels(value: SSAValue) -> bool:
