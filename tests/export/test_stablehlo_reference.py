@@ -21,7 +21,7 @@ from interp.programs import upstream
 from oracle import mlir
 from property_cases import some
 from random_networks import Case, cases
-from solve.test_recurrences import recurrent
+from recurrent_layers import recurrent
 from zeropoint.export import ExportError, export_program
 from zeropoint.export.stablehlo import portable_artifact, stablehlo_text
 from zeropoint.frontend import load_model
