@@ -20,7 +20,6 @@ does both along the last dimension only. One spatial dimension, or none, becomes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, i1
@@ -73,12 +72,10 @@ def read_convolution(rewrite: Rewrite, op: ConvolutionOp) -> None:
         return
     source, lhs = frame_before(op.lhs)
     result = frame_after(op.result)
+    if lhs != result or lhs.is_identity or not lhs.is_usual or not _are_unused(op, lhs.units):
+        return
     units = lhs.units
-    if (lhs.is_identity and result.is_identity) or not (lhs.is_usual and result.is_usual):
-        return
-    if result.units != units or not _are_unused(op, units):
-        return
-    wanted = _layout_outside(lhs, result, rank - units)
+    wanted = _layout_outside(lhs, rank - units)
     rhs = rewrite.reshaped(op.rhs, shape_of(op.rhs)[units:], rank - units + 1)
     rhs = rewrite.transposed(rhs, _kernel_order(wanted))
     _rebuild(rewrite, op, (source, rhs), wanted, Change(result, is_inward=False))
@@ -91,26 +88,11 @@ def _are_unused(op: ConvolutionOp, units: int) -> bool:
     return units <= rank and not set(shape_of(op.rhs)[:units]) - {1} and not edges - {0}
 
 
-def _layout_outside(lhs: Frame, result: Frame, rank: int) -> ConvolutionLayout:
-    """The layout of a convolution that takes and returns tensors outside of the frames."""
-    found = replace(
-        channels_last(rank),
-        input_batch_dimension=lhs.order[0],
-        input_spatial_dimensions=lhs.order[1:-1],
-        input_feature_dimension=lhs.order[-1],
-        output_batch_dimension=result.order[0],
-        output_spatial_dimensions=result.order[1:-1],
-        output_feature_dimension=result.order[-1],
-    )
-    if result.order[-1] == rank + 1:
-        return found
-    # With channels first, weights are [o, i, 0, 1], as in ONNX.
-    return replace(
-        found,
-        kernel_output_feature_dimension=0,
-        kernel_input_feature_dimension=1,
-        kernel_spatial_dimensions=tuple(range(2, 2 + rank)),
-    )
+def _layout_outside(frame: Frame, rank: int) -> ConvolutionLayout:
+    """The layout of a convolution that takes and returns tensors outside of a frame."""
+    if frame.order[-1] == 1:  # weights are [o, i, 0, 1] then, as in ONNX
+        return ConvolutionLayout.channels_first(rank)
+    return channels_last(rank)
 
 
 def _kernel_order(layout: ConvolutionLayout) -> list[int]:
