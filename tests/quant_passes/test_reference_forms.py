@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,10 @@ from interp.programs import upstream
 from zeropoint.export.stablehlo import stablehlo_text
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.ir.verification import verify
 from zeropoint.quant_passes import from_reference_forms, to_reference_forms
 
 A, B, C, S = (
@@ -187,6 +191,18 @@ def test_a_function_of_one_value_is_no_sum() -> None:
         )
     )
     assert print_program(from_reference_forms(program)) == print_program(program)
+
+
+@pytest.mark.parametrize("name", ["channels first", "transposed", "line"])
+def test_convolutions_of_unknown_sizes_stay(name: str) -> None:
+    """A reshape or pad of them has no known type."""
+    text = re.sub(r"\n *%d = .*\n *%e = .*", "", PROGRAMS[name]).replace("uniform_quantize %e", "uniform_quantize %c")
+    program = parse_program(re.sub(r"(?<=tensor<2x[34]x)\d+(?=x)", "?", text))
+    assert "x?x" in print_program(program)
+    written = to_reference_forms(program)
+    verify(written.module)
+    (convolution,) = (op for op in written.module.walk() if isinstance(op, ConvolutionOp))
+    assert convolution.dimension_numbers in [op.properties.get("dimension_numbers") for op in program.module.walk()]
 
 
 def test_float_programs_are_left_alone() -> None:

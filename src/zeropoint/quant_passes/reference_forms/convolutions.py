@@ -31,7 +31,14 @@ from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attri
 from zeropoint.ir.stablehlo.attributes import ConvDimensionNumbersAttr
 from zeropoint.ir.tensors import shape_of
 from zeropoint.quant_passes.reference_forms.frames import Change, Frame, frame_before
-from zeropoint.quant_passes.reference_forms.rewriting import Rewrite, owner, per_tensor, quantized, remove_unused
+from zeropoint.quant_passes.reference_forms.rewriting import (
+    Rewrite,
+    is_static,
+    owner,
+    per_tensor,
+    quantized,
+    remove_unused,
+)
 from zeropoint.quant_passes.reference_forms.sums import frame_after, move_sums
 
 LEAST, MOST = 2, 3
@@ -49,6 +56,8 @@ def write_convolution(rewrite: Rewrite, op: ConvolutionOp) -> None:
     layout = op.dimension_numbers.data
     rank = len(layout.input_spatial_dimensions)
     if per_tensor(op.lhs) is None or quantized(op.rhs) is None or quantized(op.result) is None or rank > MOST:
+        return
+    if not all(map(is_static, (op.lhs, op.rhs, op.result))):
         return
     units = max(LEAST - rank, 0)
     wanted = channels_last(rank + units)

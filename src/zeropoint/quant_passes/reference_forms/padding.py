@@ -19,7 +19,14 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.stablehlo import ConvolutionOp, PadOp
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array, padding_attribute, padding_values
 from zeropoint.ir.tensors import element_dtype
-from zeropoint.quant_passes.reference_forms.rewriting import Rewrite, only_user, owner, per_tensor, remove_unused
+from zeropoint.quant_passes.reference_forms.rewriting import (
+    Rewrite,
+    is_static,
+    only_user,
+    owner,
+    per_tensor,
+    remove_unused,
+)
 
 BYTE = 8
 
@@ -30,7 +37,7 @@ def write_padding(rewrite: Rewrite, op: ConvolutionOp) -> None:
     padding = padding_values(op.padding, len(spatial))
     dilation = array_values(op.lhs_dilation, [1] * len(spatial))
     is_dilated, is_padded = set(dilation) - {1}, {edge for pair in padding for edge in pair} - {0}
-    if kind is None or not (is_dilated or (is_padded and kind.storage.type.width != BYTE)):
+    if kind is None or not is_static(op.lhs) or not (is_dilated or (is_padded and kind.storage.type.width != BYTE)):
         return
     zero = rewrite.constant(np.array(kind.zero_point, element_dtype(kind)), kind)
     low, high, between = ([0] * (len(spatial) + 2) for _ in range(3))

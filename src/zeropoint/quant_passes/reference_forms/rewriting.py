@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -29,6 +29,11 @@ def per_tensor(value: SSAValue) -> UniformQuantizedType | None:
     """The quantized element type of a tensor with one scale; None for other values."""
     kind = quantized(value)
     return kind if kind is not None and kind.is_per_layer else None
+
+
+def is_static(value: SSAValue) -> bool:
+    """Whether all sizes of a tensor are known. Reshapes and pads of others have no known type."""
+    return DYNAMIC_INDEX not in shape_of(value)
 
 
 def with_axis(kind: UniformQuantizedType, axis: int) -> UniformQuantizedType:
