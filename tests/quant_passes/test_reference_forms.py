@@ -66,6 +66,8 @@ def convolved(layout: str, x: str, w: str, made: str, window: str, axes: tuple[i
     return function(x, made, B, A, convolution(layout, x, w, made, window, axes, groups))
 
 
+N, F = "!quant.uniform<i32:f32, 0.0674>", "!quant.uniform<i32:f32, 5.25e-07>"
+M, P = (f"!quant.uniform<{text}>" for text in (f"i32:f32, {0.0674 * 5.25e-07!r}", "i8:f32, 0.29056123823999996:3"))
 FIRST, LAST = "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]", "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
 LINE, VOLUME = "[b, f, 0]x[o, i, 0]->[b, f, 0]", "[b, f, 0, 1, 2]x[o, i, 0, 1, 2]->[b, f, 0, 1, 2]"
 PADDED = "pad = [[1, 2], [0, 1]]"
@@ -73,6 +75,16 @@ PROGRAMS = {
     "sum": function("4x9", "4", S, S, reduction("add", S, "dense<0> : tensor<i32>")),
     "greatest": function("4x9", "4", A, A, reduction("maximum", A, "dense<-128> : tensor<i8>")),
     "least": function("4x9", "4", A, A, reduction("minimum", A, "dense<127> : tensor<i8>")),
+    # Every odd sum is a tie: 4105712 / 8211424.
+    "product": function(
+        "4x9",
+        "4x9",
+        P,
+        N,
+        f"""%k = stablehlo.constant() <{{value = dense<4105712> : tensor<4x9xi32>}}> : () -> tensor<4x9x{F}>
+  %m = stablehlo.multiply %q, %k : (tensor<4x9x{N}>, tensor<4x9x{F}>) -> tensor<4x9x{M}>
+  %r = stablehlo.uniform_quantize %m : (tensor<4x9x{M}>) -> tensor<4x9x{P}>""",
+    ),
     "sum of two scales": function("4x9", "4x9", C, A, binary("add", B, C)),
     "requantization": function(
         "4x9", "4x9", B, A, f"%r = stablehlo.uniform_quantize %q : (tensor<4x9x{A}>) -> tensor<4x9x{B}>"

@@ -10,6 +10,7 @@ program that was exported.
 |---|---|---|
 | convolution | channels last, two or three spatial dimensions, no dilated operand | the only layout that it takes |
 | reduce; sums in windows | on stored integers, between two `bitcast_convert` | it has no quantized ones |
+| products of 32-bit values | on stored integers | it multiplies in f32 |
 | add of two scales | dequantize, add, quantize | it rounds each operand to the scale of the result |
 | arithmetic of two storage types | dequantize, op, quantize | it has none |
 | requantization | without zero points, in a step of its own | it adds the zero point before it rounds |

@@ -12,6 +12,7 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
     BitcastConvertOp,
     ConvolutionOp,
+    MultiplyOp,
     ReduceOp,
     ReduceWindowOp,
     TransposeOp,
@@ -22,6 +23,7 @@ from zeropoint.quant_passes.reference_forms.arithmetic import OPS, read_sum, wri
 from zeropoint.quant_passes.reference_forms.casts import read_storage_cast, write_cast, write_storage_cast
 from zeropoint.quant_passes.reference_forms.convolutions import read_convolution, write_convolution
 from zeropoint.quant_passes.reference_forms.padding import read_padding, write_padding
+from zeropoint.quant_passes.reference_forms.products import read_product, write_product
 from zeropoint.quant_passes.reference_forms.reductions import read_reduction, write_reduction
 from zeropoint.quant_passes.reference_forms.rescales import read_rescale, write_rescale
 from zeropoint.quant_passes.reference_forms.rewriting import Rewrite, quantized
@@ -40,6 +42,7 @@ WRITE: Sequence[FormRule] = (
     ((ConvolutionOp,), write_padding),
     ((ConvolutionOp,), write_convolution),
     ((ReduceOp, ReduceWindowOp), write_reduction),
+    ((MultiplyOp,), write_product),
     (OPS, write_arithmetic),
     ((UniformQuantizeOp,), write_rescale),
     ((UniformDequantizeOp,), write_dequantized),
@@ -51,6 +54,7 @@ READ: Sequence[FormRule] = (
     ((UniformQuantizeOp,), read_rescale),
     ((UniformQuantizeOp,), read_sum),
     ((BitcastConvertOp,), read_reduction),
+    ((BitcastConvertOp,), read_product),
     ((BitcastConvertOp,), read_storage_cast),
     ((ConvolutionOp,), read_convolution),
     ((ConvolutionOp,), read_padding),
