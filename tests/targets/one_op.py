@@ -136,7 +136,7 @@ def pinned(net: Network, value: SSAValue, port: ModelPort) -> SSAValue:
 
 
 def float_program(made: Built, folder: Path) -> tuple[Program, dict[str, Array]]:
-    """The program and its inputs; a convolution in NHWC: C++ StableHLO evaluates channels of the last axis only."""
+    """The program and its inputs; a convolution in NHWC, with weights of fewer than 8 bits pinned."""
     if not made.case.op.startswith("Conv"):
         return in_storage(loaded(made.proto, folder), made), made.inputs
     return channels_last_convolution(made), {"x0": np.moveaxis(made.inputs["x0"], 1, -1)}

@@ -1,5 +1,6 @@
 """Export a quantized program as plain StableHLO: text, or a portable artifact in MLIR bytecode.
 
+Quantized ops have the forms that C++ StableHLO's interpreter evaluates (`quant_passes/reference_forms/`).
 Attributes that only zeropoint reads (facts, targets) are dropped, and constants are inlined. Inputs and outputs keep
 `zeropoint.name`, because C++ StableHLO preserves such attributes, as it does JAX's `jax.result_info`. Programs with ops
 that StableHLO does not have (`fxpmath`, casts to storage) are rejected.
@@ -11,18 +12,22 @@ from __future__ import annotations
 
 import importlib
 import re
+from contextlib import suppress
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.expand import expand_functions
 from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import NAME, has_row_scales
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.tensors import element_of
 from zeropoint.ir.text import ResourceArrays, print_program
+from zeropoint.quant_passes import to_reference_forms
 
 OURS = "zeropoint."
 DIALECTS = frozenset({"builtin", "func", "stablehlo"})
@@ -35,7 +40,7 @@ def stablehlo_text(program: Program) -> str:
     Raises ExportError for an op of another dialect than StableHLO and func, and for one that rounds rows.
     """
     kept = {type(op) for op in program.module.walk() if op.name.partition(".")[0] in DIALECTS}
-    program = expand_functions(program.clone(), kept, in_double=True)
+    program = to_reference_forms(expand_functions(program.clone(), kept, in_double=True))
     for op in program.module.walk():
         _plain(op)
     arrays = ResourceArrays(program)
@@ -48,6 +53,11 @@ def _plain(op: Operation) -> None:
         raise ExportError(
             f"found {op.name}, expected a function that StableHLO has; replace it in the model, or run the model with "
             "--target cpu",
+            op,
+        )
+    if any(_is_in_blocks(value) for value in (*op.operands, *op.results)):
+        raise ExportError(
+            "found weights in blocks, which quantized StableHLO does not express; leave out block_size of the recipe",
             op,
         )
     if dialect not in DIALECTS:
@@ -68,6 +78,11 @@ def _plain(op: Operation) -> None:
         op.arg_attrs, op.res_attrs = _names_of_ours(op.arg_attrs), _names_of_ours(op.res_attrs)
 
 
+def _is_in_blocks(value: SSAValue) -> bool:
+    kind = element_of(value) if isinstance(value.type, TensorType) else None
+    return isinstance(kind, UniformQuantizedType) and kind.is_sub_channel
+
+
 def _names_of_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[DictionaryAttr] | None:
     if listed is None:
         return None
@@ -79,12 +94,17 @@ def _names_of_ours(listed: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[Dictio
 
 
 def portable_artifact(program: Program) -> bytes:
-    """The program as VHLO bytecode of the current StableHLO version, readable within its compatibility window.
+    """The program as VHLO bytecode of the StableHLO version of 12 weeks ago, or of the current one if it needs that.
 
-    Raises ExportError if StableHLO rejects the text, or if the package with its serializer is not installed.
+    Readers of that version and of later ones take it. Raises ExportError if StableHLO rejects the text, or if the
+    package with its serializer is not installed.
     """
     library, text = _library(), stablehlo_text(program)
+    weeks = library.StablehloCompatibilityRequirement.WEEK_12
     try:
+        with suppress(RuntimeError, ValueError):
+            version = library.get_version_from_compatibility_requirement(weeks)
+            return library.serialize_portable_artifact_str(text, version)
         return library.serialize_portable_artifact_str(text, library.get_current_version())
     except (RuntimeError, ValueError) as error:
         raise ExportError(f"found a program that StableHLO does not serialize: {error}") from error

@@ -20,7 +20,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.text import parse_program
 from zeropoint.progress import phase
-from zeropoint.quant_passes import legalize_chlo, legalize_real_math
+from zeropoint.quant_passes import from_reference_forms, legalize_chlo, legalize_real_math
 
 
 def load_stablehlo(
@@ -54,7 +54,7 @@ def _imported(
 ) -> Program:
     try:
         with phase(f"read {Path(source).name}"):
-            expanded = legalize_real_math(legalize_chlo(read()))
+            expanded = from_reference_forms(legalize_real_math(legalize_chlo(read())))
         program = with_constants(with_ranks(named_as_in_text(expanded), shapes), constants)
         inputs = _inputs(program)
     except UnreadableFile as error:

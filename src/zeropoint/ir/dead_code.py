@@ -13,9 +13,11 @@ def remove_dead_ops(block: Block) -> None:
         remove_if_dead(op)
 
 
-def remove_if_dead(op: Operation) -> None:
-    """Erase the op if it is pure and unused. Terminators stay."""
+def remove_if_dead(op: Operation) -> bool:
+    """Erase the op if it is pure and unused, and say whether it was. Terminators stay."""
     if any(result.first_use is not None for result in op.results):  # of most ops, and found faster than traits
-        return
-    if op.has_trait(Pure) and not op.has_trait(IsTerminator):
+        return False
+    is_dead = op.has_trait(Pure) and not op.has_trait(IsTerminator)
+    if is_dead:
         Rewriter.erase_op(op)
+    return is_dead

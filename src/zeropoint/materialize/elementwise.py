@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, StringAttr, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, RESCALE, carry
 from zeropoint.ir.bounds import Bounds
-from zeropoint.ir.constants import splat_value
+from zeropoint.ir.constants import elements, splat_value
 from zeropoint.ir.functions import is_function
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -29,6 +31,7 @@ from zeropoint.ir.stablehlo import (
     UniformQuantizeOp,
 )
 from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.materialize.edges import in_element
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated, stored_input
 
@@ -82,17 +85,34 @@ def encased_results(
         values[argument] = value
     if reason is None:
         reason = why_float(kernel, table_width)
+    if reason is not None:
+        for argument, value in values.items():
+            values[argument] = in_element(value, element_of(argument), kernel.builder, kernel.region.location)
     for op in kernel.body:
         copy = kernel.builder.insert(op.clone(values))
+        if reason is None:
+            _in_f32(copy, kernel)
+            values.update(zip(op.results, copy.results, strict=True))
         if reason is not None and not isinstance(copy, ConstantOp):
             copy.attributes[FLOAT_REASON] = StringAttr(reason)
             copy.attributes[KERNEL] = kernel.region.logical_kernel
     return [_quantized(kernel, values[value], kind) for value, kind in kernel.returned]
 
 
+def _in_f32(op: Operation, kernel: MaterializedKernel) -> None:
+    """Give a function of a model in f16, bf16 or f64 the type of the numbers that its operand expresses."""
+    for result in op.results:
+        if not isinstance(element_of(result), AnyFloat) or element_of(result) == f32:
+            continue
+        if isinstance(op, ConstantOp):
+            op.properties["value"] = kernel.weights.attribute(elements(op, kernel.weights).astype(np.float32))
+        Rewriter.replace_value_with_new_type(result, with_element(result, f32))
+
+
 def _quantized(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType | None) -> SSAValue:
     if kind is None:
         return value
+    value = in_element(value, kind.expressed_type, kernel.builder, kernel.region.location)
     return kernel.insert(UniformQuantizeOp(value, with_element(value, kind)), kernel.region).result
 
 
