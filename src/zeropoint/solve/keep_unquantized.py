@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FILE_HAS_FLOATS
 from zeropoint.ir.constants import is_constant
+from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     CalibratedQuantizedType,
@@ -31,7 +32,7 @@ from zeropoint.ir.quant import (
     StatisticsOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.keep_float import with_float
@@ -47,6 +48,7 @@ WHY = "the model does not quantize all that it reads and returns"
 ONNXRUNTIME = "onnxruntime"
 """The profile of targets whose float ops have the bits of onnxruntime."""
 TRANSPOSED = "transpose_convolution"
+HARD_SIGMOID = "hard_sigmoid"
 FLAT = 2
 """The rank of a Flatten's result."""
 
@@ -79,7 +81,7 @@ class _Types:
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
         results = {value: self._of_result(value) for value in filter(is_float, region.outputs)}
-        marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops)
+        marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops) or _is_of_nodes(region)
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
         if (data := self._loads_weights(region)) is not None and typed:
             self.loaded[region] = data
@@ -156,6 +158,13 @@ class _Types:
         for index, value in enumerate(region.inputs):
             if is_float(value) and not any(row.input_rule(index).role in (Role.BIAS, Role.OTHER) for row in rows):
                 yield index
+
+
+def _is_of_nodes(region: QuantizeRegionOp) -> bool:
+    """Whether a hard sigmoid is written as several nodes: a factor, an offset and a clamp between the casts."""
+    steps = (AddOp, ClampOp, DivideOp, MultiplyOp)
+    places = {location_text(op.location) for op in region.body.block.ops if isinstance(op, steps)}
+    return region.logical_kernel.data == HARD_SIGMOID and len(places) > 1
 
 
 def _moves(region: QuantizeRegionOp) -> bool:

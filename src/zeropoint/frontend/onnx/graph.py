@@ -21,7 +21,7 @@ from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.evaluation import evaluated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
-from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
+from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped, note_scales_by_channel
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
 from zeropoint.frontend.onnx.unused_rows import VALUE_SIZED, unused_rows
@@ -266,6 +266,7 @@ class _GraphImporter:
         results = CONVERTERS[node.op_type](read, self._build)
         check_unread_attributes(read)
         results = (results,) if isinstance(results, SSAValue) else results
+        note_scales_by_channel(node, results, self._build)
         for name in node.output[len(results) :]:
             if name in self._used:
                 raise NodeError(f"found a use of output '{name}', expected one of output '{node.output[0]}' only")
