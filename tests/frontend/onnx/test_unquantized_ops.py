@@ -61,6 +61,22 @@ def model(body: str) -> onnx.ModelProto:
     return made
 
 
+def test_weights_that_the_file_quantizes_by_channels_have_a_kernel() -> None:
+    """Their scales are several, not one that is repeated."""
+    made = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[5,4] x) => (float y)
+        <float s = {0.0625}, uint8 z = {100}, float[4] odd = {0.0371, 0.02, 0.01, 0.05}, int8[4] w0 = {0, 0, 0, 0}>
+        { q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)
+        v = QuantizeLinear<axis=1>(w, odd, w0)  b = DequantizeLinear<axis=1>(v, odd, w0)
+        n = MatMul(a, b)  p = QuantizeLinear(n, s, z)  y = DequantizeLinear(p, s, z) }""")
+    drawn = np.random.default_rng(0)
+    made.graph.initializer.append(numpy_helper.from_array(drawn.normal(0, 1, (4, 4)).astype(np.float32), "w"))
+    x = drawn.normal(0, 2, (5, 4)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    quantized = zp.quantize(zp.load(made), target="onnxruntime")
+    np.testing.assert_array_equal(quantized({"x": x})["y"], expected)
+    assert not any(FLOAT_REASON in region.attributes for region in regions_of(quantized.quantization.propagated))
+
+
 @pytest.mark.parametrize("op", ["Add", "Mul"])
 def test_a_constant_per_channel_keeps_the_type_that_the_file_gives_it(op: str) -> None:
     """Its dimensions of size 1 were dropped, and its type with them: it got one by its values."""

@@ -177,9 +177,9 @@ def note_scales_by_channel(node: NodeProto, results: Sequence[SSAValue], build: 
 def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builder) -> SSAValue:
     """An input of a node, dequantized."""
     value, stored = node.operand(index), node.constant(index)
-    if isinstance(element_of(value), UniformQuantizedType):
+    if isinstance(kind := element_of(value), UniformQuantizedType):
         made = DequantizeCastOp(value, with_element(value, f32))
-        if (given := node.constant(where.scale)) is not None and given.size > 1:
+        if kind.is_per_layer and (given := node.constant(where.scale)) is not None and given.size > 1:
             made.attributes[BY_CHANNEL] = UnitAttr()
         return build.insert(made)
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
