@@ -111,7 +111,7 @@ class _Types:
         """The type of the data of a kernel whose float weights onnxruntime quantizes; None for any other kernel."""
         if self.target.profile != ONNXRUNTIME or not has_float_weights(region):
             return None
-        data = self._stated(region.inputs[0]) if self._is_read_quantized(region, 0) else None
+        data = self._of_moved(region.inputs[0]) if self._is_read_quantized(region, 0) else None
         return data if data is not None and data.is_per_layer and self._stated(region.inputs[WEIGHTS]) is None else None
 
     def _rounds_bias(self, region: QuantizeRegionOp) -> tuple[UniformQuantizedType, UniformQuantizedType] | None:
@@ -137,6 +137,15 @@ class _Types:
         return value in self.passed or (
             self._stated(value) is not None and (region, index) not in self.constraints.unrounded
         )
+
+    def _of_moved(self, value: SSAValue) -> UniformQuantizedType | None:
+        """The type of a value, or of that whose elements it has."""
+        while (found := self._stated(value)) is None:
+            maker = value.owner
+            if value not in self.passed or not isinstance(maker, QuantizeRegionOp) or not _moves(maker):
+                return None
+            value = maker.inputs[0]
+        return found
 
     def _of_result(self, value: SSAValue) -> UniformQuantizedType | None:
         """The type of a value, or of what its only readers make by moving its elements; None if there is none.
