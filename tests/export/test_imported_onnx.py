@@ -67,3 +67,14 @@ def test_a_hard_sigmoid_of_three_nodes_has_no_kernel(tmp_path: Path) -> None:
         (expected,) = optimized(made).run(x)
         quantized = zp.quantize(zp.load(made), target="onnxruntime")
         np.testing.assert_array_equal(quantized(x)["y"], expected)
+
+
+def test_a_product_of_stored_weights_whose_result_is_a_float_runs(tmp_path: Path) -> None:
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[3,4,4] x) => (float[3,4,4] y)
+    <{NUMBERS}> {{ {READ} k = DequantizeLinear(wq, u, w0)  y = MatMul(a, k) }}""")
+    made.graph.initializer.append(numpy_helper.from_array(np.arange(-8, 8, dtype=np.int8).reshape(4, 4), "wq"))
+    x = {"x": np.linspace(-4, 4, 48, dtype=np.float32).reshape(3, 4, 4)}
+    first = zp.quantize(zp.load(made), target="onnxruntime")
+    first.export(tmp_path / "y.onnx")
+    (found,) = optimized(onnx.load(tmp_path / "y.onnx")).run(x)
+    np.testing.assert_allclose(found, first(x)["y"], rtol=1e-5, atol=1e-6)

@@ -35,14 +35,15 @@ def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
     return emit.operand(kernel.region.inputs[port], kernel.specs[port])
 
 
-def _data(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
+def _data(kernel: ExportKernel, emit: OnnxEmission, port: int, *, by_layer: bool = False) -> Tensor:
     """The data operand of a product. If the product is float, it is dequantized with a scale per channel.
 
     Between a `DequantizeLinear` with one scale and a `QuantizeLinear`, onnxruntime's optimizer
     (`WeightBiasQuantization`) quantizes float weights to 8 bits per tensor, and a float bias to the steps of the
-    products. It skips products whose data has a scale per channel, even if all scales are equal.
+    products. It skips products whose data has a scale per channel, even if all scales are equal. `by_layer`: the
+    product is a MatMul with stored weights, of which it makes a MatMulIntegerToFloat, which takes one scale only.
     """
-    is_safe = emit.for_openvino or kernel.is_quantized
+    is_safe = emit.for_openvino or kernel.is_quantized or by_layer
     by_channel = None if is_safe else emit.real_by_channel(kernel.region.inputs[port])
     return by_channel or _source(kernel, emit, port)
 
@@ -301,7 +302,9 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, port, order, pairs=pairs)
     else:
         turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
-    source = emit.transposed(_data(kernel, emit, kernel.port(op.lhs)), [*kept, *summed], name)
+    by_layer = bias is None and weights.quantized is not None
+    source = _data(kernel, emit, kernel.port(op.lhs), by_layer=by_layer)
+    source = emit.transposed(source, [*kept, *summed], name)
     rows = prod(shape[axis] for axis in kept)
     if batched:
         made = _as_batch(kernel, source, weights, bias, (rows, terms, outputs), emit)
