@@ -104,8 +104,10 @@ class _Types:
 
     def _is_also_read_unrounded(self, value: SSAValue) -> bool:
         """Whether the file quantizes a value, and an op reads it before that. The runtime does not move casts there."""
-        is_read = any((use.operation, use.index) in self.constraints.unrounded for use in value.uses)
-        return is_read and self._stated(value) is not None
+        return self._is_read_unrounded(value) and self._stated(value) is not None
+
+    def _is_read_unrounded(self, value: SSAValue) -> bool:
+        return any((use.operation, use.index) in self.constraints.unrounded for use in value.uses)
 
     def _loads_weights(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
         """The type of the data of a kernel whose float weights onnxruntime quantizes; None for any other kernel."""
@@ -150,16 +152,16 @@ class _Types:
     def _of_result(self, value: SSAValue) -> UniformQuantizedType | None:
         """The type of a value, or of what its only readers make by moving its elements; None if there is none.
 
-        There is none if an op also reads the value without it.
+        There is none if an op also reads one of them without it.
         """
-        if any((use.operation, use.index) in self.constraints.unrounded for use in value.uses):
-            return None
-        while (found := self._stated(value)) is None:
+        while not self._is_read_unrounded(value):
+            if (found := self._stated(value)) is not None:
+                return found
             readers = [use.operation for use in value.uses]
             if len(readers) != 1 or not isinstance(readers[0], QuantizeRegionOp) or not _moves_back(readers[0]):
                 return None
             value = readers[0].outputs[0]
-        return found
+        return None
 
     def _operands(self, region: QuantizeRegionOp) -> Iterator[int]:
         """The operands of a kernel that need a type."""
