@@ -29,7 +29,10 @@ CASES = {
         "m = Transpose<perm=[0,3,1,2]>(a)  n = MaxPool<kernel_shape=[2,2]>(m)  o = Slice(n, n1, n3, n1)  "
         "p = Unsqueeze(o, l)  e = Squeeze(p, l)  r = Conv(e, v2, b)",
     ),
-    "two convolutions of a pooled image": ([1, 4, 6, 6], f"m = MaxPool<kernel_shape=[2,2]>(a)  c = Conv(m, v, b) {TWO}"),
+    "two convolutions of a pooled image": (
+        [1, 4, 6, 6],
+        f"m = MaxPool<kernel_shape=[2,2]>(a)  c = Conv(m, v, b) {TWO}",
+    ),
     "a convolution behind padding": ([1, 4, 6, 6], "m = Pad(a, pads)  r = Conv(m, v, b)"),
     "a convolution behind padding by a number": ([1, 4, 6, 6], "m = Pad(a, pads, c0)  r = Conv(m, v, b)"),
     "a product and a bias that is one number": ([5, 4], "k = DequantizeLinear(wq, u, w0)  r = Gemm(a, k, c0)"),

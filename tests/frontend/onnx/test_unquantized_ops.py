@@ -35,7 +35,8 @@ BODIES = {
     "a convolution without a type": WEIGHTS + "r = Relu(c)\n d = Neg(c)\n m = Add(r, d)",
     "a type behind a transpose": WEIGHTS + "r = Transpose<perm=[0,2,3,1]>(c)",
     "a type behind a transpose and a max pool": WEIGHTS + "m = MaxPool<kernel_shape=[2,2]>(c)\n r = Transpose(m)",
-    "a type behind a transpose, before which an op reads it": "l2 = QuantizeLinear(x, odd, z)\n b = DequantizeLinear(l2, odd, z)\n"
+    "a type behind a transpose, before which an op reads it": "l2 = QuantizeLinear(x, odd, z)\n"
+    "b = DequantizeLinear(l2, odd, z)\n"
     "i = Add(a, b)\n j = MaxPool<kernel_shape=[2,2]>(i)\n k = Transpose(j)\n h = Sigmoid(k)\n"
     "o = QuantizeLinear(k, odd, z)\n d = DequantizeLinear(o, odd, z)\n r = Add(d, h)",
     "a batch norm with parameters that are dequantized": "fd = DequantizeLinear(fq, t, nil)\n"

@@ -44,7 +44,7 @@ def _pads_zeros(node: NodeProto, array: Callable[[str], Array | None]) -> bool:
 def biased_products(
     nodes: Iterable[NodeProto], sources: Mapping[str, str], array: Callable[[str], Array | None]
 ) -> set[str]:
-    """The products of moved data and a constant matrix to which a constant vector is added, and nothing else is done."""
+    """The products of moved data and a constant matrix of which only a sum with a constant vector is made."""
     listed = list(nodes)
     readers: dict[str, list[NodeProto]] = {}
     for node in listed:
