@@ -38,7 +38,8 @@ class Builder:
     `integers` has the tensors that an op other than a dequantization reads. `clipped` has the tensors that a Clip
     bounds before dequantization, with the bounds. `annotated` has the names of the scale and the zero point that the
     model states of float tensors. `moved_casts` and `biased_products` are those of `loaded_products`. `index_bounds`
-    has the smallest and largest values of arguments that are indices. `unused_rows` has the tensors that end in unused rows, with the dimension of the rows.
+    has the smallest and largest values of arguments that are indices. `unused_rows` has the tensors that end in unused
+    rows, with the dimension of the rows.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
