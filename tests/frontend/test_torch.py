@@ -103,3 +103,14 @@ def test_an_operation_that_the_exporter_lacks_is_named_in_a_line_with_a_fix() ->
     module = torch.nn.AdaptiveMaxPool2d((2, 3))
     with pytest.raises(zp.Error, match=r"adaptive_max_pool2d.*; write that part of the module with other operations$"):
         zp.load(module, example=torch.zeros(1, 2, 8, 8))
+
+
+def test_a_graph_that_was_prepared_for_training_says_how_to_convert_it() -> None:
+    class Prepared(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            whole, real = torch.ones(1, dtype=torch.int32), torch.ones(1)
+            observe = torch.fused_moving_avg_obs_fake_quant
+            return observe(x, whole, whole, real, real.clone(), real.clone(), whole.clone(), 0.1, 0, 255, 0)
+
+    with pytest.raises(zp.Error, match=r"fused_moving_avg_obs.*; convert the prepared module with convert_pt2e$"):
+        zp.load(Prepared(), example=torch.ones(2, 3))

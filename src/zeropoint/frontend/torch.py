@@ -126,7 +126,17 @@ def _reason(error: BaseException) -> str:
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     # A line may end in the title of a list, such as "... arguments. Tried overloads:".
     line = line.rpartition(".")[0] or line if line.endswith(":") else line
-    return f"{line.rstrip('.')}; write that part of the module with other operations" if unconverted else line
+    fix = next(
+        (fix for name, fix in _FIXES.items() if name in line), "write that part of the module with other operations"
+    )
+    return f"{line.rstrip('.')}; {fix}" if unconverted else line
+
+
+_FIXES: Mapping[str, str] = {
+    "choose_qparams": "quantize the module statically (is_dynamic=False)",
+    "fused_moving_avg_obs": "convert the prepared module with convert_pt2e",
+}
+"""What to do about ops of quantized graphs that PyTorch does not export, by a part of their names."""
 
 
 @contextlib.contextmanager

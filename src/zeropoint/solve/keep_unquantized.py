@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FILE_HAS_FLOATS
 from zeropoint.ir.constants import is_constant
+from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
     CalibratedQuantizedType,
@@ -31,7 +32,7 @@ from zeropoint.ir.quant import (
     StatisticsOp,
     UniformQuantizedType,
 )
-from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.keep_float import with_float
@@ -47,6 +48,7 @@ WHY = "the model does not quantize all that it reads and returns"
 ONNXRUNTIME = "onnxruntime"
 """The profile of targets whose float ops have the bits of onnxruntime."""
 TRANSPOSED = "transpose_convolution"
+HARD_SIGMOID = "hard_sigmoid"
 FLAT = 2
 """The rank of a Flatten's result."""
 
@@ -79,7 +81,7 @@ class _Types:
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
         results = {value: self._of_result(value) for value in filter(is_float, region.outputs)}
-        marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops)
+        marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops) or _is_of_nodes(region)
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
         if (data := self._loads_weights(region)) is not None and typed:
             self.loaded[region] = data
@@ -102,14 +104,16 @@ class _Types:
 
     def _is_also_read_unrounded(self, value: SSAValue) -> bool:
         """Whether the file quantizes a value, and an op reads it before that. The runtime does not move casts there."""
-        is_read = any((use.operation, use.index) in self.constraints.unrounded for use in value.uses)
-        return is_read and self._stated(value) is not None
+        return self._is_read_unrounded(value) and self._stated(value) is not None
+
+    def _is_read_unrounded(self, value: SSAValue) -> bool:
+        return any((use.operation, use.index) in self.constraints.unrounded for use in value.uses)
 
     def _loads_weights(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
         """The type of the data of a kernel whose float weights onnxruntime quantizes; None for any other kernel."""
         if self.target.profile != ONNXRUNTIME or not has_float_weights(region):
             return None
-        data = self._stated(region.inputs[0]) if self._is_read_quantized(region, 0) else None
+        data = self._of_moved(region.inputs[0]) if self._is_read_quantized(region, 0) else None
         return data if data is not None and data.is_per_layer and self._stated(region.inputs[WEIGHTS]) is None else None
 
     def _rounds_bias(self, region: QuantizeRegionOp) -> tuple[UniformQuantizedType, UniformQuantizedType] | None:
@@ -136,19 +140,28 @@ class _Types:
             self._stated(value) is not None and (region, index) not in self.constraints.unrounded
         )
 
+    def _of_moved(self, value: SSAValue) -> UniformQuantizedType | None:
+        """The type of a value, or of that whose elements it has."""
+        while (found := self._stated(value)) is None:
+            maker = value.owner
+            if value not in self.passed or not isinstance(maker, QuantizeRegionOp) or not _moves(maker):
+                return None
+            value = maker.inputs[0]
+        return found
+
     def _of_result(self, value: SSAValue) -> UniformQuantizedType | None:
         """The type of a value, or of what its only readers make by moving its elements; None if there is none.
 
-        There is none if an op also reads the value without it.
+        There is none if an op also reads one of them without it.
         """
-        if any((use.operation, use.index) in self.constraints.unrounded for use in value.uses):
-            return None
-        while (found := self._stated(value)) is None:
+        while not self._is_read_unrounded(value):
+            if (found := self._stated(value)) is not None:
+                return found
             readers = [use.operation for use in value.uses]
             if len(readers) != 1 or not isinstance(readers[0], QuantizeRegionOp) or not _moves_back(readers[0]):
                 return None
             value = readers[0].outputs[0]
-        return found
+        return None
 
     def _operands(self, region: QuantizeRegionOp) -> Iterator[int]:
         """The operands of a kernel that need a type."""
@@ -156,6 +169,13 @@ class _Types:
         for index, value in enumerate(region.inputs):
             if is_float(value) and not any(row.input_rule(index).role in (Role.BIAS, Role.OTHER) for row in rows):
                 yield index
+
+
+def _is_of_nodes(region: QuantizeRegionOp) -> bool:
+    """Whether a hard sigmoid is written as several nodes: a factor, an offset and a clamp between the casts."""
+    steps = (AddOp, ClampOp, DivideOp, MultiplyOp)
+    places = {location_text(op.location) for op in region.body.block.ops if isinstance(op, steps)}
+    return region.logical_kernel.data == HARD_SIGMOID and len(places) > 1
 
 
 def _moves(region: QuantizeRegionOp) -> bool:

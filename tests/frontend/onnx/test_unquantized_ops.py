@@ -35,6 +35,10 @@ BODIES = {
     "a convolution without a type": WEIGHTS + "r = Relu(c)\n d = Neg(c)\n m = Add(r, d)",
     "a type behind a transpose": WEIGHTS + "r = Transpose<perm=[0,2,3,1]>(c)",
     "a type behind a transpose and a max pool": WEIGHTS + "m = MaxPool<kernel_shape=[2,2]>(c)\n r = Transpose(m)",
+    "a type behind a transpose, before which an op reads it": "l2 = QuantizeLinear(x, odd, z)\n"
+    "b = DequantizeLinear(l2, odd, z)\n"
+    "i = Add(a, b)\n j = MaxPool<kernel_shape=[2,2]>(i)\n k = Transpose(j)\n h = Sigmoid(k)\n"
+    "o = QuantizeLinear(k, odd, z)\n d = DequantizeLinear(o, odd, z)\n r = Add(d, h)",
     "a batch norm with parameters that are dequantized": "fd = DequantizeLinear(fq, t, nil)\n"
     "r = BatchNormalization(a, fd, g, g, v)",
     "a moved value that is read beside its cast": "m = Slice(a, l, u, l)\n n = GlobalAveragePool(m)\n"
@@ -59,6 +63,22 @@ def model(body: str) -> onnx.ModelProto:
     weights = np.random.default_rng(0).integers(-60, 60, (4, 4, 3, 3)).astype(np.int8)
     made.graph.initializer.append(numpy_helper.from_array(weights, "wq"))
     return made
+
+
+def test_weights_that_the_file_quantizes_by_channels_have_a_kernel() -> None:
+    """Their scales are several, not one that is repeated."""
+    made = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[5,4] x) => (float y)
+        <float s = {0.0625}, uint8 z = {100}, float[4] odd = {0.0371, 0.02, 0.01, 0.05}, int8[4] w0 = {0, 0, 0, 0}>
+        { q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)
+        v = QuantizeLinear<axis=1>(w, odd, w0)  b = DequantizeLinear<axis=1>(v, odd, w0)
+        n = MatMul(a, b)  p = QuantizeLinear(n, s, z)  y = DequantizeLinear(p, s, z) }""")
+    drawn = np.random.default_rng(0)
+    made.graph.initializer.append(numpy_helper.from_array(drawn.normal(0, 1, (4, 4)).astype(np.float32), "w"))
+    x = drawn.normal(0, 2, (5, 4)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    quantized = zp.quantize(zp.load(made), target="onnxruntime")
+    np.testing.assert_array_equal(quantized({"x": x})["y"], expected)
+    assert not any(FLOAT_REASON in region.attributes for region in regions_of(quantized.quantization.propagated))
 
 
 @pytest.mark.parametrize("op", ["Add", "Mul"])

@@ -35,14 +35,15 @@ def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
     return emit.operand(kernel.region.inputs[port], kernel.specs[port])
 
 
-def _data(kernel: ExportKernel, emit: OnnxEmission, port: int, weights: Tensor) -> Tensor:
-    """The data operand of a product. If the weights are float, it is dequantized with a scale per channel.
+def _data(kernel: ExportKernel, emit: OnnxEmission, port: int, *, by_layer: bool = False) -> Tensor:
+    """The data operand of a product. If the product is float, it is dequantized with a scale per channel.
 
     Between a `DequantizeLinear` with one scale and a `QuantizeLinear`, onnxruntime's optimizer
-    (`WeightBiasQuantization`) quantizes float weights and the bias to 8 bits per tensor. It skips products whose data
-    has a scale per channel, even if all scales are equal.
+    (`WeightBiasQuantization`) quantizes float weights to 8 bits per tensor, and a float bias to the steps of the
+    products. It skips products whose data has a scale per channel, even if all scales are equal. `by_layer`: the
+    product is a MatMul with stored weights, of which it makes a MatMulIntegerToFloat, which takes one scale only.
     """
-    is_safe = emit.for_openvino or weights.quantized is not None
+    is_safe = emit.for_openvino or kernel.is_quantized or by_layer
     by_channel = None if is_safe else emit.real_by_channel(kernel.region.inputs[port])
     return by_channel or _source(kernel, emit, port)
 
@@ -156,7 +157,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
         pairs = [0, *range(2, 2 + rank), 1] if adds_pairs(op) else None
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
         attributes = conv_attributes(op, weights.shape[2:], kernel.region)
-    source = emit.transposed(_data(kernel, emit, data, weights), orders[0], name)
+    source = emit.transposed(_data(kernel, emit, data), orders[0], name)
     if emit.for_openvino and not dilated and (_is_strided_point(attributes) or _is_padded_plane(source, attributes)):
         pads = padding_values(op.padding, rank)
         source = emit.padded(source, [(0, 0), (0, 0), *pads], f"{name}/padding")
@@ -248,7 +249,21 @@ def _transposed_convolution(
         "output_padding": lacking,
         "group": groups,
     }
-    return emit.constant(weights, kernel.specs[kernel.port(op.rhs)], f"{name}/weights"), attributes
+    kind = None if emit.for_openvino else _pinned_per_input(kernel.region.inputs[kernel.port(op.rhs)], order, groups)
+    kind = kind or kernel.specs[kernel.port(op.rhs)]
+    return emit.constant(weights, kind, f"{name}/weights"), attributes
+
+
+def _pinned_per_input(value: SSAValue, order: Sequence[int], groups: int) -> UniformQuantizedType | None:
+    """The type pinned for weights, in the order of ConvTranspose; None if it cannot have it.
+
+    A scale per output channel is one per element of the second dimension, unless there are groups.
+    """
+    kind = _pinned(value)
+    if kind is None or kind.is_per_layer:
+        return kind
+    kind = _turned(kind, order)
+    return _with_axis(kind, 1) if kind.blocks is None and kind.axis == 0 and groups == 1 else None
 
 
 def _per_input(weights: Array, groups: int) -> Array:
@@ -287,7 +302,9 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, port, order, pairs=pairs)
     else:
         turned, weights = False, _flat(kernel, emit, port, [*over, *free], (terms, outputs))
-    source = emit.transposed(_data(kernel, emit, kernel.port(op.lhs), weights), [*kept, *summed], name)
+    by_layer = bias is None and weights.quantized is not None
+    source = _data(kernel, emit, kernel.port(op.lhs), by_layer=by_layer)
+    source = emit.transposed(source, [*kept, *summed], name)
     rows = prod(shape[axis] for axis in kept)
     if batched:
         made = _as_batch(kernel, source, weights, bias, (rows, terms, outputs), emit)

@@ -21,7 +21,7 @@ from zeropoint.export.onnx.graph import Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.openvino import fuses_hard_swish
@@ -153,6 +153,8 @@ class OnnxEmission:
 
         None for other values, and for values of one element.
         """
+        if isinstance(value.owner, DequantizeCastOp):
+            value = value.owner.input
         made = self.made.get(value)
         if not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
             return None

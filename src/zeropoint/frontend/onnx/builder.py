@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -37,8 +37,9 @@ class Builder:
 
     `integers` has the tensors that an op other than a dequantization reads. `clipped` has the tensors that a Clip
     bounds before dequantization, with the bounds. `annotated` has the names of the scale and the zero point that the
-    model states of float tensors. `index_bounds` has the smallest and largest values of arguments that
-    are indices. `unused_rows` has the tensors that end in unused rows, with the dimension of the rows.
+    model states of float tensors. `moved_casts` and `biased_products` are those of `loaded_products`. `index_bounds`
+    has the smallest and largest values of arguments that are indices. `unused_rows` has the tensors that end in unused
+    rows, with the dimension of the rows.
     """
 
     def __init__(self, block: Block, weights: Weights, readers: Mapping[str, ArrayReader]):
@@ -48,6 +49,8 @@ class Builder:
         self.integers: set[str] = set()
         self.clipped: Mapping[str, tuple[int, int]] = {}
         self.annotated: Mapping[str, tuple[str, str]] = {}
+        self.moved_casts: Mapping[str, str] = {}
+        self.biased_products: Collection[str] = ()
         self.index_bounds: dict[SSAValue, tuple[int, int]] = {}
         self.unused_rows: dict[str, int] = {}
         self.location: LocationAttr = UnknownLoc()

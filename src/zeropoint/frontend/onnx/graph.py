@@ -20,8 +20,9 @@ from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, no
 from zeropoint.frontend.onnx.builder import ArrayReader, Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.evaluation import evaluated
+from zeropoint.frontend.onnx.loaded_products import biased_products, moved_casts
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
-from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
+from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped, note_scales_by_channel
 from zeropoint.frontend.onnx.shapes import derived_from_shapes, graph_inputs, inputs_behind
 from zeropoint.frontend.onnx.tensors import program_element, read_tensor
 from zeropoint.frontend.onnx.unused_rows import VALUE_SIZED, unused_rows
@@ -175,6 +176,8 @@ class _GraphImporter:
         self._of_casts.opset_imports = {**self._context.opset_imports, "": max(self._opset, BLOCKWISE_OPSET)}
         build.clipped = clipped(nodes_of(model.graph), build.array)
         build.annotated = annotated_parameters(model.graph)
+        build.moved_casts = moved_casts(model.graph.node, build.array)
+        build.biased_products = biased_products(model.graph.node, build.moved_casts, build.array)
         build.integers = _read_as_integers(model.graph, build)
         build.convert_node = self._convert_inside
         self.problems: list[str] = []
@@ -266,6 +269,7 @@ class _GraphImporter:
         results = CONVERTERS[node.op_type](read, self._build)
         check_unread_attributes(read)
         results = (results,) if isinstance(results, SSAValue) else results
+        note_scales_by_channel(node, results, self._build)
         for name in node.output[len(results) :]:
             if name in self._used:
                 raise NodeError(f"found a use of output '{name}', expected one of output '{node.output[0]}' only")

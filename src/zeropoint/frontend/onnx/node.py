@@ -73,10 +73,15 @@ class OnnxNode:
         """The array of an input that is a constant of the model, in the model's dtype; None for any other input."""
         return self._build.array(self._inputs[index]) if self.has(index) else None
 
+    def is_biased_product(self) -> bool:
+        """Whether the output is a product that onnxruntime makes a Gemm of, with the bias that is added to it."""
+        return self._outputs[0] in self._build.biased_products
+
     def note_float_weights(self, product: SSAValue) -> None:
         """Mark a contraction of data of one scale by constant floats, which onnxruntime quantizes at load."""
         constants = [self.constant(index) for index in (1, 2) if self.has(index)]
-        data = self.operand(0).owner
+        name = self._inputs[0]
+        data = self._build.value(self._build.moved_casts.get(name, name)).owner
         is_per_layer = isinstance(data, DequantizeCastOp) and BY_CHANNEL not in data.attributes
         if is_per_layer and all(array is not None for array in constants):
             assert isinstance(product.owner, Operation)

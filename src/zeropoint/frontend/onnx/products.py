@@ -6,11 +6,13 @@ Source: the ONNX operator specification.
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
+from zeropoint.ir.annotations import FILE_HAS_FLOATS
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.stablehlo import AddOp, DotDimensions, DotGeneralOp, MultiplyOp, TransposeOp
 from zeropoint.ir.tensors import Array, shape_of, with_shape
@@ -41,7 +43,10 @@ def matmul(node: OnnxNode, build: Builder) -> SSAValue:
 
     In other cases, the batch dimensions of both operands are broadcast to their common shape first.
     """
-    return multiplied(node.operand(0), node.operand(1), build)
+    result = multiplied(node.operand(0), node.operand(1), build)
+    if node.is_biased_product():
+        node.note_float_weights(result)
+    return result
 
 
 def multiplied(lhs: SSAValue, rhs: SSAValue, build: Builder) -> SSAValue:
@@ -102,4 +107,7 @@ def gemm(node: OnnxNode, build: Builder) -> SSAValue:
         bias = build.constant(np.full(shape_of(result)[1:], float(array.reshape(())) * beta, np.float32))
     else:
         bias = _scaled(node, 2, beta, build)
-    return build.insert(AddOp(result, broadcast_to(bias, shape_of(result), build)))
+    made = AddOp(result, broadcast_to(bias, shape_of(result), build))
+    if len(shape_of(node.operand(2))) != 1:  # onnxruntime has an integer kernel for a vector only
+        made.attributes[FILE_HAS_FLOATS] = UnitAttr()
+    return build.insert(made)

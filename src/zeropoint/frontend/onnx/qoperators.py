@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from zeropoint.frontend.onnx.contributed_weights import packed_weights, recurrent_weights
+from zeropoint.frontend.onnx.fake_quantization import fake_quantized, is_fake_quantize
 from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, Quantized, attributes_of, input_at
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 
@@ -263,18 +264,30 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
     return found
 
 
+def _constants(graph: GraphProto) -> dict[str, TensorProto]:
+    """The initializers, and the tensors of Constant nodes."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        tensors = [each.t for each in node.attribute if each.name == "value"] if node.op_type == "Constant" else []
+        found.update(zip(node.output, tensors, strict=False))
+    return found
+
+
 def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     """The model with onnxruntime's operators on integers, and moves of quantized integers, rewritten to QDQ.
 
     Unsupported operators are kept. So are integers that arithmetic reads. Nested graphs are not rewritten.
     """
     nodes = model.graph.node
-    if not any(node.domain == MICROSOFT or node.op_type.startswith(("QLinear", "Quantize")) for node in nodes):
+    prefixes = ("QLinear", "Quantize")
+    if not any(
+        node.domain == MICROSOFT or node.op_type.startswith(prefixes) or is_fake_quantize(node) for node in nodes
+    ):
         return model
     changed = ModelProto()
     changed.CopyFrom(model)
     graph = changed.graph
-    run = IntegerRewriting(changed, folder, {tensor.name: tensor for tensor in model.graph.initializer})
+    run = IntegerRewriting(changed, folder, _constants(model.graph))
     run.taken = {name for node in nodes for name in (*node.input, *node.output)} | set(run.constants)
     only = _only_dequantized(nodes, [value.name for value in graph.output])
     narrowed = clipped(nodes, run.array)
@@ -283,6 +296,8 @@ def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
             run.nodes.append(node)
             continue
         if node.domain == MICROSOFT and _contributed(node, run):
+            continue
+        if is_fake_quantize(node) and fake_quantized(node, run):
             continue
         if _is_move(node) and all(name in only for name in node.output) and _moved(node, run):
             continue

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 from onnx import NodeProto, helper
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, UnitAttr, f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
@@ -24,7 +24,7 @@ from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
-from zeropoint.ir.annotations import BY_CHANNEL
+from zeropoint.ir.annotations import BY_CHANNEL, FILE_HAS_FLOATS
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
@@ -165,12 +165,21 @@ def dequantize_linear(node: OnnxNode, build: Builder) -> SSAValue:
     return dequantized(node, 0, _declared(node), build)
 
 
+def note_scales_by_channel(node: NodeProto, results: Sequence[SSAValue], build: Builder) -> None:
+    """Mark what reads a value whose one scale is repeated for each channel. onnxruntime computes it in floats."""
+    read = {build.values[name] for name in node.input if name in build.values}
+    noted = any(isinstance(value.owner, DequantizeCastOp) and BY_CHANNEL in value.owner.attributes for value in read)
+    for value in results if noted and node.op_type not in QUANTIZING else ():
+        if value not in read and isinstance(value.owner, Operation):
+            value.owner.attributes[FILE_HAS_FLOATS] = UnitAttr()
+
+
 def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builder) -> SSAValue:
     """An input of a node, dequantized."""
     value, stored = node.operand(index), node.constant(index)
-    if isinstance(element_of(value), UniformQuantizedType):
+    if isinstance(kind := element_of(value), UniformQuantizedType):
         made = DequantizeCastOp(value, with_element(value, f32))
-        if (given := node.constant(where.scale)) is not None and given.size > 1:
+        if kind.is_per_layer and (given := node.constant(where.scale)) is not None and given.size > 1:
             made.attributes[BY_CHANNEL] = UnitAttr()
         return build.insert(made)
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
