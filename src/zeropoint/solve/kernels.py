@@ -42,6 +42,7 @@ from zeropoint.solve.recurrences import Recurrences, recurrences
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.unrounded import PRODUCTS, Unrounded
+from zeropoint.solve.zero_point_rows import zero_points_fit
 from zeropoint.targets import (
     NIBBLE,
     OUTPUT,
@@ -105,7 +106,7 @@ class KernelChoice:
         self.weights = program.weights
         self.recurrent = recurrences(program, self.target)
         self.widths = unrounded_kernels(program, self.recurrent, self.constraints, self.products)
-        self.asked = reader_storages(program, self.target)
+        self.asked = reader_storages(program, self.target, self.constraints)
         ranks = canonical_ranks(program, self.constraints)
         for op in program.entry.ops:
             if not isinstance(op, QuantizeRegionOp):
@@ -193,7 +194,9 @@ class KernelChoice:
         # First without the neighbours' storage, so that a kernel takes the target's preferred row, with a rescale if
         # the neighbours have another storage.
         asked = _with_weights(self._signature(region, neighbours=False), region, demands)
-        found = self._match(region, rows, asked, demands) or self._match(region, rows, _of_either_sign(asked), demands)
+        ways = (asked, _of_either_sign(asked))
+        fitting = [pair for way in ways if (pair := self._match(region, rows, way, demands)) is not None]
+        found = next((pair for pair in fitting if self._zero_points_fit(region, pair[0])), next(iter(fitting), None))
         if found is None:
             return self._why_none(region, rows, asked)
         near = self._match(
@@ -201,7 +204,11 @@ class KernelChoice:
         )
         # A row that suits the neighbours is only taken if it moves data or has the same width. Otherwise one 16-bit
         # operand would widen all later kernels.
-        if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
+        if (
+            near is not None
+            and self._zero_points_fit(region, near[0]) >= self._zero_points_fit(region, found[0])
+            and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width)
+        ):
             found = near
         return self._unfit(region, found[0], demands) or ChosenKernel(
             region, *found, position, demands, self.target.scale_type
@@ -245,8 +252,8 @@ class KernelChoice:
     ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
         """The first fitting row with its storages. Rows of the output width that a recipe demands take precedence.
 
-        A row that the operands do not fit (`_unfit`), or whose accumulator does not hold their sums, is returned only
-        if there is no other row.
+        A row that the operands do not fit (`_unfit`), whose zero points do not suit them, or whose accumulator does not
+        hold their sums, is returned only if there is no other row.
         """
         fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
         asked = demands.get("bits")
@@ -256,7 +263,11 @@ class KernelChoice:
         found = exact or fitting
         # A row with a narrow accumulator may come first because it is fast, but holds only short sums.
         held = [pair for pair in found if sums_fit(region, pair[0])] or found
+        held = [pair for pair in held if self._zero_points_fit(region, pair[0])] or held
         return next((pair for pair in held if self._unfit(region, pair[0], demands) is None), next(iter(held), None))
+
+    def _zero_points_fit(self, region: QuantizeRegionOp, row: KernelRow) -> bool:
+        return zero_points_fit(region, row, self.constraints)
 
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:
         for spec in (*region.output_specs, *region.input_specs):
