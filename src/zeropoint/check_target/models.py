@@ -251,7 +251,7 @@ def _stored_range(row: KernelRow, storage: Storage, zero: int | None) -> tuple[i
     low, high = storage.minimum, storage.maximum
     if not row.accumulator_bits:
         return low, high
-    if storage.type.width == BYTE and zero == storage.type.middle:
+    if zero is not None and zero == storage.type.middle and storage.type.width == BYTE:
         return (low + zero) // 2, (high + zero) // 2
     return low, (low + high) // 2
 

@@ -30,7 +30,7 @@ KERNELS = KernelRules(
     "LiteRT",
     "LiteRT",
     {**contractions.KERNELS, **rows.KERNELS},
-    in_float_too={*contractions.KERNELS, "average_pool", "gelu", "linear_resize", "max_pool"},
+    in_float_too={*contractions.KERNELS, "average_pool", "elu", "gelu", "linear_resize", "max_pool"},
     float_rules=OPERATORS,
     stands_for=LitertEmission.stands_for,
 )
