@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.constants import constant_array
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.tensors import shape_of
 from zeropoint.materialize import onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
+from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, fused, of_dtype, requantized, stored_again
-from zeropoint.materialize.openvino_operands import is_moved, is_rounded, outer, readers
+from zeropoint.materialize.openvino_operands import is_moved, is_rounded, outer, readers, readings
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.storage import dtype_range
 
@@ -25,6 +25,8 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     If OpenVINO computes the sum in the convolution that makes the operand, the operand is not rounded before.
     """
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
+    if (found := constant_sum(kernel, op)) is not None:
+        return found
     convolved = _convolved_operand(kernel, op)
     term = _expressed_operand(kernel, op) if convolved is None else convolved
     if term is None or not is_of_bytes(kernel):
@@ -82,10 +84,25 @@ def _convolved_operand(kernel: MaterializedKernel, op: hlo.AddOp) -> int | None:
 def _is_fused(kernel: MaterializedKernel, op: hlo.AddOp, number: int) -> bool:
     """Whether OpenVINO computes a sum in the convolution of an operand.
 
-    The fused convolution overwrites the other operand in place, so that must be neither a constant nor the
-    convolution's own input.
+    The fused convolution overwrites the other operand in place. So that must not be the convolution's own input, and
+    its other readers must come before the sum: those that the sum depends on.
     """
-    maker, other = defining_op(outer(kernel, op.operands[number])), op.operands[1 - number]
+    maker, operand = defining_op(outer(kernel, op.operands[number])), op.operands[1 - number]
     assert maker is not None  # `unrounded` has results of ops only
-    is_constant = constant_array(kernel.values[other], kernel.weights) is not None
-    return not is_constant and outer(kernel, other) not in maker.operands
+    other = outer(kernel, operand)
+    if other in maker.operands:
+        return False
+    before = set(readings(kernel, operand)) - {kernel.region}
+    return not before or before <= _ancestors(kernel.region, other)
+
+
+def _ancestors(region: Operation, start: SSAValue) -> set[Operation]:
+    """The ops that a region depends on, back to the op that defines `start`."""
+    found, pending = set[Operation](), [region]
+    while pending:
+        for operand in pending.pop().operands:
+            maker = defining_op(operand)
+            if maker is not None and operand is not start and maker not in found:
+                found.add(maker)
+                pending.append(maker)
+    return found
