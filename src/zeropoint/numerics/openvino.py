@@ -25,7 +25,8 @@ it, the sum is a kernel of its own. The convolution's result is rounded to q1, a
 operand, too: t = fma(q1, `term_steps`).
 
 So are sums of other values, which are quantized as those stored again (below): q1 is the operand that nothing else
-reads, or the first. If both have other readers, t = fl(fl(q1 - zero) * ratio), with the numbers of `term_zero`.
+reads, or the first. If both have other readers, the sum is fma(fl(q1 - zero), ratio, q2), with the numbers of
+`term_zero`, and the product is rounded if float ops read q1. q1 is then a convolution, or the first.
 
 A constant is expressed in steps of the other operand: c = fl(real / s1). If it is one number, or one for each element
 of the second dimension, it moves the result's range: `moved_rescaling`. Any other is added, fl((q1 - z1) + c), and the
