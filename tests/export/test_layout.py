@@ -127,12 +127,12 @@ def test_ops_before_the_first_convolution_take_the_input_channels_last() -> None
 
 
 def test_a_transpose_that_rounds_a_float_is_not_dropped_with_its_move() -> None:
-    """LiteRT's elu is a float op here, and the transpose after it is the kernel that rounds to 8 bits."""
+    """A softplus is a float op here, and the transpose after it is the kernel that rounds to 8 bits."""
     random = np.random.default_rng(0)
     held = [numpy_helper.from_array(random.normal(0, 0.5, (5, 3, 1)).astype(np.float32), "w")]
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"]),
-        helper.make_node("Elu", ["a"], ["b"]),
+        helper.make_node("Softplus", ["a"], ["b"]),
         helper.make_node("Transpose", ["b"], ["y"], perm=[0, 2, 1]),
     ]
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)

@@ -12,10 +12,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
+from export import openvino_graphs
 from zeropoint.export import export_program
 from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
+from zeropoint.pipeline import Options, quantize
 
 STEP = 0.0173
 POINTS = [(0, 1, 0), (128, 1, 128), (128, 1 / 3, 128), (77, 5 / 6, 55), (77, 0.5, 0), (255, 1, 255), (0, 2 / 3, 0)]
@@ -114,3 +117,92 @@ def test_products_with_a_number_are_predicted(
         helper.make_node("Mul", ["x", "n"], ["m"], name="m"),
     ]
     _is_predicted(_model(nodes, {"x": (2, 8, 8, 8)}), {"x": (STEP, before)}, ratio, after, tmp_path)
+
+
+def _convolved(graph: Graph, name: str, scale: float, zero_point: int) -> str:
+    """A convolution of an input, quantized."""
+    weights = graph.stored(graph.random.integers(-127, 128, (8, 8, 1, 1)).astype(np.int8), 2.0**-9, 0)
+    return graph.cast(graph.node("Conv", graph.cast(name, 2.0**-5, 7), weights), scale, zero_point)
+
+
+class Graph(openvino_graphs.Graph):
+    """A model with casts."""
+
+    def cast(self, value: str, scale: float, zero_point: int) -> str:
+        """A value quantized and dequantized."""
+        parameters = self._parameters(scale, np.uint8(zero_point))
+        return self.node("DequantizeLinear", self.node("QuantizeLinear", value, *parameters), *parameters)
+
+    def stored(self, array: Array, scale: float, zero_point: int) -> str:
+        """A constant of stored integers, dequantized."""
+        return self.node("DequantizeLinear", self._added(array), *self._parameters(scale, array.dtype.type(zero_point)))
+
+    def _parameters(self, scale: float, zero_point: Any) -> list[str]:
+        return [self.constant(np.array(scale)), self._added(np.array(zero_point))]
+
+    def _added(self, array: Array) -> str:
+        name = f"stored{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+
+SPECIAL = [(1, 1, 1, 0, 0, 0), (1, 0.5, 2, 128, 128, 128), (0.5, 1, 1, 77, 20, 55), (1, 3, 2, 128, 0, 128),
+           (1 / 3, 1, 2 / 3, 0, 128, 3), (5 / 6, 1, 1, 128, 128, 0)]  # fmt: skip
+"""The scales of two terms and of their sum, in quarters, and the zero points."""
+
+
+def _sums_are_predicted(graph: Graph, ports: Mapping[str, tuple[float, int]], outputs: list[str], path: Path) -> None:
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8, 8, 8)) for name in ports]
+    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    proto = helper.make_graph(graph.nodes, "g", given, made, graph.weights)
+    model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result = quantize(load_onnx_model(model, {}), [], Options(target="openvino"))
+    export_program(result.propagated, path / "m.onnx")
+    file, predict = OpenVinoFile(path / "m.onnx"), Interpreter(result.quantized)
+    for _ in range(2):
+        sample = {
+            name: ((graph.random.integers(0, 256, (1, 8, 8, 8)) - zero_point) * scale).astype(np.float32)
+            for name, (scale, zero_point) in ports.items()
+        }
+        np.testing.assert_array_equal(file(sample)[outputs[0]], predict(sample)[outputs[0]])
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("shape", [(8, 8, 8), (8, 1, 1), (1, 1, 8), (8, 8, 1), ()])
+@pytest.mark.parametrize("convolved", [True, False])
+@pytest.mark.parametrize("scales", SPECIAL)
+def test_sums_with_constants_are_predicted(
+    scales: tuple[float, ...], convolved: bool, shape: tuple[int, ...], first: bool, tmp_path: Path
+) -> None:
+    one, two, made, before, other, after = scales
+    graph = Graph()
+    value = _convolved(graph, "x", one / 4, int(before)) if convolved else graph.cast("x", one / 4, int(before))
+    constant = graph.stored(graph.random.integers(0, 256, shape).astype(np.uint8), two / 4, int(other))
+    total = graph.node("Add", *((value, constant) if first else (constant, value)))
+    ports = {"x": (2.0**-5, 7) if convolved else (one / 4, int(before))}
+    _sums_are_predicted(graph, ports, [graph.cast(total, made / 4, int(after))], tmp_path)
+
+
+@pytest.mark.parametrize("other_readers", ["", "first", "second", "both"])
+@pytest.mark.parametrize("second", ["value", "convolution"])
+@pytest.mark.parametrize("scales", SPECIAL)
+def test_sums_of_convolutions_are_predicted(
+    scales: tuple[float, ...], second: str, other_readers: str, tmp_path: Path
+) -> None:
+    """A sum is in a convolution only if the other term's readers come before it."""
+    one, two, made, before, other, after = scales
+    graph = Graph()
+    terms = [_convolved(graph, "x", one / 4, int(before))]
+    if second == "value":
+        terms.append(graph.cast("z", two / 4, int(other)))
+    else:
+        terms.append(_convolved(graph, "z", two / 4, int(other)))
+    outputs = [graph.cast(graph.node("Add", *terms), made / 4, int(after))]
+    for term, ports, name in zip(
+        terms, ((one / 4, int(before)), (two / 4, int(other))), ("first", "second"), strict=True
+    ):
+        if other_readers in (name, "both"):
+            outputs.append(graph.cast(graph.node("MaxPool", term, kernel_shape=[2, 2]), *ports))
+    ports = {"x": (2.0**-5, 7), "z": (two / 4, int(other)) if second == "value" else (2.0**-5, 7)}
+    _sums_are_predicted(graph, ports, outputs, tmp_path)

@@ -278,6 +278,19 @@ FUNCTIONS = {
         ),
         refuses=refusing({WIDE}),
     ),
+    "elu": Case(
+        "ELU",
+        (IMAGE,),
+        expected=function(
+            splat("n", 0),
+            "%m = stablehlo.minimum %f, %n : {fx}",
+            "%e = stablehlo.exponential_minus_one %m : {fx}",
+            "%p = stablehlo.maximum %f, %n : {fx}",
+            "%g = stablehlo.add %p, %e : {fx}",
+        ),
+        refuses=refusing({WIDE}),
+        reference=False,
+    ),
     "leaky_relu": Case(
         "LEAKY_RELU",
         (IMAGE,),

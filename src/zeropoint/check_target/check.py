@@ -123,6 +123,7 @@ def _variant(storages: Sequence[Storage], case: Case, per_channel: bool, zero_po
 
 
 def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, variant: str) -> Finding:
+    path = Path()
     try:
         # A profile given here would override the profiles of rows, so it is given only if it is not the target's own.
         profile = None if runtime.profile == table.profile else runtime.profile
@@ -137,7 +138,8 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
             theirs = runtime.open(path)(made.inputs)
         ours = Interpreter(result.quantized)(made.inputs)
     except Error as error:
-        return Finding(row, made.case, variant, runtime.name, problem=" ".join(str(error).split()))
+        said = " ".join(str(error).split()).removeprefix(f"{path}: ")
+        return Finding(row, made.case, variant, runtime.name, problem=said)
     values = equal = 0
     steps = 0.0
     for port, name in zip(made.results or (None,), ours, strict=True):

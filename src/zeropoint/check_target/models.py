@@ -18,8 +18,9 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from zeropoint.frontend.onnx.node import WRITTEN_AS_SUM
 from zeropoint.ir.quant import Storage
 from zeropoint.ir.tensors import Array
-from zeropoint.targets import DATA, OUTPUT, KernelRow, KernelSignature, Role, SameScale, port_text
+from zeropoint.targets import DATA, OUTPUT, KernelRow, KernelSignature, PortRule, Role, SameScale, port_text
 
+BYTE = 8
 OPSET, IR_VERSION = 21, 10
 """The first opset that quantizes to 16 bits, and the IR version of its files."""
 
@@ -206,10 +207,8 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         index = len(operands)
         assert row.input_rule(index).role in DATA
         storage = storages[index]
-        # Without VNNI, pairs of u8 x i8 products are summed in 16 bits, which saturate: 2 * 255 * 127 > 32767. With
-        # half the range, the sum fits.
-        top = (storage.minimum + storage.maximum) // 2 if row.accumulator_bits else storage.maximum
         zero = row.input_rule(index).zero_point
+        bottom, top = _stored_range(row, storage, zero)
         if zero is None:
             zero = between(random, storage.minimum, top, -1 if case.positive else end)
         port = ModelPort(storage, float(short(random, 0.05, None, case.halves)) * step(storage), zero, shape)
@@ -217,7 +216,7 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
             port = replace(port, scale=fixed.scale, zero_point=fixed.zero_point)
         first = first or port
         operands.append(replace(first, shape=shape) if same else port)
-        stored[index] = random.integers(zero + 1 if case.positive else storage.minimum, top + 1, shape)
+        stored[index] = random.integers(zero + 1 if case.positive else bottom, top + 1, shape)
         if case.nonzero and shape is case.shapes[-1]:
             beside = zero + 1 if zero < top else zero - 1
             stored[index] = np.where(stored[index] == zero, beside, stored[index])
@@ -241,6 +240,20 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
         free = replace(free, zero_point=row.output.zero_point)
     result = replace(first, shape=()) if same else free
     return Built(case, tuple(operands), (result,) * case.results, stored)
+
+
+def _stored_range(row: KernelRow, storage: Storage, zero: int | None) -> tuple[int, int]:
+    """The least and the greatest stored integer of a row's operand with a zero point, or with one that is free.
+
+    Without VNNI, pairs of u8 x i8 products are summed in 16 bits, which saturate: 2 * 255 * 127 > 32767. With half the
+    range, the sum fits. That half is around zero points in the middle.
+    """
+    low, high = storage.minimum, storage.maximum
+    if not row.accumulator_bits:
+        return low, high
+    if zero is not None and zero == storage.type.middle and storage.type.width == BYTE:
+        return (low + zero) // 2, (high + zero) // 2
+    return low, (low + high) // 2
 
 
 def step(storage: Storage) -> float:
@@ -291,12 +304,16 @@ def width_of(row: KernelRow) -> int:
 
 
 def signatures(row: KernelRow) -> list[tuple[Storage, ...]]:
-    """The storage of all ports, once for every storage that the row's wildcard matches."""
+    """The storage of all ports, once for every storage that the row's wildcards match: the first operand's and, if it
+    does not follow from that, the result's."""
     first = next(i for i, rule in enumerate(row.inputs) if rule.role in DATA)
-    rule = row.inputs[first]
-    asked = (
-        [Storage.of(f"{sign}{width}") for width in rule.widths for sign in "ui"] if rule.wildcard else [rule.storage]
-    )
-    found = [row.storages(KernelSignature((None,) * first + (storage,) + (None,) * 3)) for storage in asked]
+    results = _matched(row.output) if row.output.wildcard and not row.same_storage else [None]
+    asked = [(given, made) for given in _matched(row.inputs[first]) for made in results]
+    found = [row.storages(KernelSignature((None,) * first + (given,) + (None,) * 3, made)) for given, made in asked]
     assert None not in found
     return [storages for storages in found if storages is not None]
+
+
+def _matched(rule: PortRule) -> list[Storage]:
+    """The storages that a rule matches, of the widths of its wildcard."""
+    return [Storage.of(f"{sign}{width}") for width in rule.widths for sign in "ui"] if rule.wildcard else [rule.storage]

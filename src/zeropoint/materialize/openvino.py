@@ -147,10 +147,15 @@ def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: Cont
 
 
 def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
-    """Whether operands and result have 8 bits, and the weights are constants."""
+    """Whether OpenVINO has an integer kernel: operands and result have 8 bits.
+
+    The weights are constants. If they are computed, they are i8, and both operands have zero point 0.
+    """
     lhs, rhs, wanted = kernel.type_of(op.lhs), kernel.type_of(op.rhs), kernel.output_type
+    is_constant = constant_array(kernel.values[op.rhs], kernel.weights) is not None
+    is_symmetric = rhs.storage.type.signed and not lhs.zero_points.any() and not rhs.zero_points.any()
     return (
-        constant_array(kernel.values[op.rhs], kernel.weights) is not None
+        (is_constant or is_symmetric)
         and not rhs.is_sub_channel
         and all(kind.storage.type.width == 8 for kind in (lhs, rhs, wanted))
         and lhs.is_per_layer
@@ -269,6 +274,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **onnxruntime.KERNELS,
     "add": add,
     "average_pool": average_pool,
+    "batch_matmul": contraction,
     "concatenate": concatenate,
     "convolution": contraction,
     "depthwise_convolution": contraction,

@@ -65,8 +65,12 @@ def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
 
 def stored_again(run: FloatArithmetic, value: SSAValue, unit: np.float32) -> SSAValue:
     """Multiples of `unit`, in f32, quantized to the result's type with two roundings before the last."""
+    k, shift = rescaling(unit, of_dtype(run.kernel.output_type))
+    return stored_steps(run, run.plus(run.times(value, k), shift))
+
+
+def stored_steps(run: FloatArithmetic, steps: SSAValue) -> SSAValue:
+    """Steps above the least stored integer of the result's type, clamped and then rounded."""
     wanted = run.kernel.output_type
-    k, shift = rescaling(unit, of_dtype(wanted))
-    steps = run.plus(run.times(value, k), shift)
     first, last = dtype_range(wanted.storage.dtype)
     return run.rounded(run.clamped(steps, 0, last - first), wanted.zero_point - first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -25,13 +25,19 @@ def is_moved(value: SSAValue) -> bool:
 
 
 def readers(kernel: MaterializedKernel, operand: SSAValue) -> int:
-    """How many ops read the operand in its quantized type."""
+    """How many times ops read the operand in its quantized type."""
+    return len(readings(kernel, operand))
+
+
+def readings(kernel: MaterializedKernel, operand: SSAValue) -> list[Operation]:
+    """The ops that read the operand in its quantized type, once for each time."""
     spec = kernel.region.input_specs.data[kernel.arguments.index(operand)]
     uses = [use for use in outer(kernel, operand).uses if not isinstance(use.operation, hlo.UniformQuantizeOp)]
-    return sum(
-        not isinstance(use.operation, QuantizeRegionOp) or use.operation.input_specs.data[use.index] == spec
+    return [
+        use.operation
         for use in uses
-    )
+        if not isinstance(use.operation, QuantizeRegionOp) or use.operation.input_specs.data[use.index] == spec
+    ]
 
 
 def outer(kernel: MaterializedKernel, operand: SSAValue) -> SSAValue:

@@ -2,7 +2,7 @@
 
 Mean and sum are an f32 product and an f32 sum with the zero points, rounded half to even. Rescale and leaky relu
 multiply by a factor with 8 fractional bits: ((q - z_in) * round(256 * s_in / s_out) + 128) >> 8. They add the zero
-point afterwards.
+point afterwards. Leaky relu and ELU are tables.
 
 Sources: XNNPACK's qs8-rsum, qs8-vcvt and qs8-vlrelu.
 """
@@ -38,15 +38,17 @@ from zeropoint.materialize.storage import (
     stored_input,
     widened,
 )
+from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX
-from zeropoint.numerics.xnnpack import FRACTION_BITS, conversion_factor, leaky_relu_table
+from zeropoint.numerics.xnnpack import FRACTION_BITS, conversion_factor, elu_table, leaky_relu_table
 
 DELEGATED = frozenset(
     {
-        "add", "concatenate", "convolution", "depthwise_convolution", "fully_connected", "leaky_relu", "linear_resize",
-        "max_pool", "mean", "multiply", "pad", "rescale", "reshape", "slice", "subtract", "sum", "transpose",
-        "transpose_convolution",
+        "add", "concatenate", "convolution", "depthwise_convolution", "elu", "fully_connected", "leaky_relu",
+        "linear_resize", "max_pool", "mean", "multiply", "pad", "rescale", "reshape", "slice", "subtract", "sum",
+        "transpose", "transpose_convolution",
     }
 )  # fmt: skip
 """The 8-bit kernels that XNNPACK executes. LiteRT's own kernels execute the others (`undelegated_profile`).
@@ -130,19 +132,31 @@ def rescale(kernel: MaterializedKernel) -> SSAValue:
 
 def leaky_relu(kernel: MaterializedKernel) -> SSAValue:
     """A table of x times an 8.8 fixed-point factor, one for each sign of x."""
+    slope = -litert.value_at(kernel)(-1.0)
+    return _tabulated(kernel, lambda given, wanted: leaky_relu_table(given, wanted, slope))
+
+
+def elu(kernel: MaterializedKernel) -> SSAValue:
+    """A table of real numbers, rounded to even."""
+    return _tabulated(kernel, elu_table)
+
+
+def _tabulated(
+    kernel: MaterializedKernel, entries: Callable[[AffineParameters, AffineParameters], IntArray]
+) -> SSAValue:
+    """A function of an 8-bit value, as a table."""
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
     if not is_plain(kernel) or given.storage.type.width != 8 or wanted.storage.type.width != 8:
         return elementwise.encased(kernel)
-    entries = leaky_relu_table(given.affine, wanted.affine, -litert.value_at(kernel)(-1.0))
-    stored = stored_input(kernel)
-    made = TableOp(stored, kernel.constant(entries.astype(np.int8)), stored.type)
-    return expressed(kernel, kernel.insert(made, kernel.region).result)
+    stored, table = stored_input(kernel), entries(given.affine, wanted.affine).astype(np.int8)
+    return expressed(kernel, kernel.insert(TableOp(stored, kernel.constant(table), stored.type), kernel.region).result)
 
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     **litert_float_softmax.KERNELS,
     "batch_matmul": ruy.batch_matmul,
     "convolution": ruy.convolution,
+    "elu": elu,
     "fully_connected": ruy.fully_connected,
     "leaky_relu": leaky_relu,
     "linear_resize": litert_resize.xnnpack,

@@ -183,8 +183,9 @@ def _reciprocal_root(values: IntArray, given: np.float32, wanted: np.float32, at
     return np.where(values <= 0, INT32_MAX, found)
 
 
-def _elu(x: AnyArray) -> AnyArray:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, np.float32(0))))
+def elu(x: AnyArray) -> AnyArray:
+    """x where x > 0, exp(x) - 1 elsewhere, rounded once."""
+    return np.where(x > 0, x, functions.UNARY["exponential_minus_one"](np.minimum(x, np.float32(0))))
 
 
 def _gelu(x: AnyArray) -> AnyArray:
@@ -205,7 +206,7 @@ def _gelu_of_either_kind(
 
 TABLES: Mapping[str, TableRule] = {
     "abs": fixed_point_absolute,
-    "elu": _evaluated(_elu),
+    "elu": _evaluated(elu),
     "exp": _evaluated(functions.UNARY["exponential"]),
     "gelu": _gelu_of_either_kind,
     "hard_swish": _hard_swish,

@@ -20,11 +20,17 @@ to the range of its type, but not rounded. It is expressed in steps of the other
 - t = clamp(fma(v, factor, offset), low, high): `SumTerm`;
 - q = rne(fma(fl(t + r), scale, shift)), with the ends of the result's range divided by the other operand's scale.
 
-If the other operand is the convolution's own input or a constant, the sum is a kernel of its own. The convolution's
-result is rounded to q1, and then expressed in steps of the other operand, too: t = fma(q1, `term_steps`).
+It overwrites the other operand in place. If that is the convolution's own input, or if an op that may run later reads
+it, the sum is a kernel of its own. The convolution's result is rounded to q1, and then expressed in steps of the other
+operand, too: t = fma(q1, `term_steps`).
 
 So are sums of other values, which are quantized as those stored again (below): q1 is the operand that nothing else
-reads, or the first. If both have other readers, t = fl(fl(q1 - zero) * ratio), with the numbers of `term_zero`.
+reads, or the first. If both have other readers, the sum is fma(fl(q1 - zero), ratio, q2), with the numbers of
+`term_zero`, and the product is rounded if float ops read q1. q1 is then a convolution, or the first.
+
+A constant is expressed in steps of the other operand: c = fl(real / s1). If it is one number, or one for each element
+of the second dimension, it moves the result's range: `moved_rescaling`. Any other is added, fl((q1 - z1) + c), and the
+sum is stored again at the scale s1.
 
 If nothing but a hard swish reads a convolution, and its result is not quantized in the file, the hard swish becomes
 part of the convolution, too:
@@ -175,6 +181,15 @@ def rescaling(unit: np.float32, result: AffineParameters) -> tuple[np.float32, n
     low, high = _ends(result, unit)
     k = F32(STEPS / (high - low))
     return k, F32(-low * k)
+
+
+def moved_rescaling(
+    unit: np.float32, steps: NDArray[np.float32], result: AffineParameters
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """k and shift, as of `rescaling`, for the sum of v and constant steps, which move the ends of the range."""
+    low, high = (np.asarray(end, F32) - steps for end in _ends(result, unit))
+    k = (STEPS / (high - low)).astype(F32)
+    return k, (-low * k).astype(F32)
 
 
 def rescaled(stored: NDArray[np.integer], given: AffineParameters, result: AffineParameters) -> NDArray[np.int32]:

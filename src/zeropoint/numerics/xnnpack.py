@@ -1,6 +1,7 @@
 """The arithmetic of XNNPACK's 8-bit kernels that do not multiply by a single f32 number.
 
-Sources: XNNPACK's qs8-vcvt, qs8-vlrelu (8 fractional bits, half up) and qs8-vadd (21-bit factors, half up).
+Sources: XNNPACK's qs8-vcvt, qs8-vlrelu (8 fractional bits, half up) and qs8-vadd (21-bit factors, half up); its table
+of an ELU was measured.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zeropoint.numerics.arrays import IntArray
+from zeropoint.numerics.litert import STORED, elu
 from zeropoint.numerics.ranges import AffineParameters
 
 FRACTION_BITS = 8
@@ -34,9 +36,16 @@ def leaky_relu_table(given: AffineParameters, wanted: AffineParameters, slope: f
     ratio = np.float32(given.scale) / np.float32(wanted.scale)
     positive = int(np.rint(np.float32(256) * ratio))
     negative = int(np.rint(np.float32(256) * (ratio * np.float32(slope))))
-    centred = np.arange(-128, 128, dtype=np.int64) - int(given.zero_point)
+    centred = STORED - int(given.zero_point)
     scaled = (centred * np.where(centred < 0, negative, positive) + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
     return np.clip(scaled + int(wanted.zero_point), wanted.storage_min, wanted.storage_max)
+
+
+def elu_table(given: AffineParameters, wanted: AffineParameters) -> IntArray:
+    """The 256 entries of an ELU on int8, from -128 up: f(x) * (1 / s_out), then the zero point, to even; all in f32."""
+    real = np.float32(given.scale) * (STORED - int(given.zero_point)).astype(np.float32)
+    scaled = elu(real) * (np.float32(1) / np.float32(wanted.scale)) + np.float32(wanted.zero_point)
+    return np.rint(np.clip(scaled, wanted.storage_min, wanted.storage_max)).astype(np.int64)
 
 
 def sum_factors(scales: Sequence[float], wanted: float) -> tuple[list[int], int] | None:

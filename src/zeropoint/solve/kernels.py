@@ -42,6 +42,7 @@ from zeropoint.solve.recurrences import Recurrences, recurrences
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.unrounded import PRODUCTS, Unrounded
+from zeropoint.solve.zero_point_rows import zero_points_fit
 from zeropoint.targets import (
     NIBBLE,
     OUTPUT,
@@ -102,14 +103,13 @@ class KernelChoice:
     def choose(self, program: Program, *, canonical: bool = True) -> list[ChosenKernel]:
         """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the other regions.
 
-        Unless `canonical`, their positions are those in the program: for callers that need no order, because the
-        canonical one is found from the texts of all types.
+        Unless `canonical`, their positions are those in the program: the canonical order takes the texts of all types.
         """
         kernels: list[ChosenKernel] = []
         self.weights = program.weights
         self.recurrent = recurrences(program, self.target)
         self.widths = unrounded_kernels(program, self.recurrent, self.constraints, self.products)
-        self.asked = reader_storages(program, self.target)
+        self.asked = reader_storages(program, self.target, self.constraints)
         ops = list(program.entry.ops)
         ranks = canonical_ranks(program, self.constraints) if canonical else {op: n for n, op in enumerate(ops)}
         for op in ops:
@@ -198,15 +198,22 @@ class KernelChoice:
         # First without the neighbours' storage, so that a kernel takes the target's preferred row, with a rescale if
         # the neighbours have another storage.
         asked = _with_weights(self._signature(region, neighbours=False), region, demands)
-        found = self._match(region, rows, asked, demands) or self._match(region, rows, _of_either_sign(asked), demands)
+        ways = (asked, _of_either_sign(asked))
+        fitting = [pair for way in ways if (pair := self._match(region, rows, way, demands)) is not None]
+        exact = (pair for pair in fitting if zero_points_fit(region, pair[0], self.constraints))
+        found = next(exact, next(iter(fitting), None))
         if found is None:
             return self._why_none(region, rows, asked)
-        near = self._match(
-            region, rows, _with_weights(self._signature(region, neighbours=True), region, demands), demands
-        )
+        suiting = _with_weights(self._signature(region, neighbours=True), region, demands)
+        near = self._match(region, rows, suiting, demands)
         # A row that suits the neighbours is only taken if it moves data or has the same width. Otherwise one 16-bit
         # operand would widen all later kernels.
-        if near is not None and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width):
+        if (
+            near is not None
+            and zero_points_fit(region, near[0], self.constraints)
+            >= zero_points_fit(region, found[0], self.constraints)
+            and (_is_tied(near[0]) or near[1][OUTPUT].type.width == found[1][OUTPUT].type.width)
+        ):
             found = near
         return self._unfit(region, found[0], demands) or ChosenKernel(
             region, *found, position, demands, self.target.scale_type
@@ -250,8 +257,8 @@ class KernelChoice:
     ) -> tuple[KernelRow, tuple[Storage, ...]] | None:
         """The first fitting row with its storages. Rows of the output width that a recipe demands take precedence.
 
-        A row that the operands do not fit (`_unfit`), or whose accumulator does not hold their sums, is returned only
-        if there is no other row.
+        A row that the operands do not fit (`_unfit`), whose zero points do not suit them, or whose accumulator does not
+        hold their sums, is returned only if there is no other row.
         """
         fitting = [(row, storages) for row in rows if (storages := row.storages(signature)) is not None]
         asked = demands.get("bits")
@@ -261,6 +268,7 @@ class KernelChoice:
         found = exact or fitting
         # A row with a narrow accumulator may come first because it is fast, but holds only short sums.
         held = [pair for pair in found if sums_fit(region, pair[0])] or found
+        held = [pair for pair in held if zero_points_fit(region, pair[0], self.constraints)] or held
         return next((pair for pair in held if self._unfit(region, pair[0], demands) is None), next(iter(held), None))
 
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:

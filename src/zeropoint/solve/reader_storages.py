@@ -1,9 +1,12 @@
-"""Find the storage that the readers of a value require if it has more than 8 bits.
+"""Find the storage that the readers of a value require if it has more than 8 bits, or a sign that others lack.
 
 Rows of a table are in order of preference. The first fitting row of a reader may take more than 8 bits at an operand,
 such as a softmax of 16-bit scores. The kernel that produces the operand then gives that storage, if the table has such
 a row. The operands of that row may be wide, too, and so on backwards. Without this, a value would be rounded to 8 bits
 and then rescaled to 16. A row that requires more than a producer can give is skipped if there is another one.
+
+The same holds for i8 where a target's other kernels have u8: a product of two activations in OpenVINO, whose operands
+are i8 with zero point 0.
 
 Source: the RFC on quantization transformations, section "Target Constraints": the storage of the neighbours.
 """
@@ -18,7 +21,9 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.regions import regions_of
 from zeropoint.solve.accumulators import sums_fit
+from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.termination import PortNumber
+from zeropoint.solve.zero_point_rows import zero_points_fit
 from zeropoint.targets import DATA, OUTPUT, AtLeast, KernelRow, PortRule, SameScale, Target
 
 Asked = Storage | AtLeast
@@ -26,10 +31,10 @@ Asked = Storage | AtLeast
 BYTE = 8
 
 
-def reader_storages(program: Program, target: Target) -> dict[PortNumber, Asked]:
+def reader_storages(program: Program, target: Target, constraints: Constraints) -> dict[PortNumber, Asked]:
     """The storages that readers require of the results of kernels, and wide kernels of their operands, by port."""
     regions = [region for region in regions_of(program) if len(region.outputs) == 1]
-    rows = {region: _fitting(region, target) for region in regions}
+    rows = {region: _fitting(region, target, constraints) for region in regions}
     narrow: set[SSAValue] = set()  # results of kernels that give at most 8 bits
     for region in regions:
         if not any(_gives_wide(row, region, narrow) for row in rows[region]):
@@ -51,9 +56,10 @@ def reader_storages(program: Program, target: Target) -> dict[PortNumber, Asked]
     return found
 
 
-def _fitting(region: QuantizeRegionOp, target: Target) -> list[KernelRow]:
+def _fitting(region: QuantizeRegionOp, target: Target, constraints: Constraints) -> list[KernelRow]:
     rows = target.by_kernel.get(region.logical_kernel.data, ())
-    return [row for row in rows if sums_fit(region, row)] or list(rows)
+    held = [row for row in rows if sums_fit(region, row)] or list(rows)
+    return [row for row in held if zero_points_fit(region, row, constraints)] or held
 
 
 def _gives_wide(row: KernelRow, region: QuantizeRegionOp, narrow: set[SSAValue]) -> bool:
@@ -87,7 +93,11 @@ def _wanted(
         return {}
     if isinstance(rows[0].relation, SameScale):
         return min(every, key=lambda wanted: max(map(_width, wanted.values()), default=0))
-    makes = (wanted for wanted in every if not any(region.inputs[index] in narrow for index in wanted))
+    makes = (
+        wanted
+        for wanted in every
+        if not any(_width(asked) > BYTE and region.inputs[index] in narrow for index, asked in wanted.items())
+    )
     return next(makes, min(every, key=len))
 
 
@@ -103,7 +113,7 @@ def _of_row(row: KernelRow, region: QuantizeRegionOp, asked: Asked | None) -> di
 
 def _of_rule(rule: PortRule, shared: Asked | None) -> Asked | None:
     if not rule.wildcard:
-        return rule.storage if rule.storage.type.width > BYTE else None
+        return rule.storage if rule.storage.type.width > BYTE or rule.zero_point is not None else None
     if min(rule.widths) > BYTE:
         return AtLeast(min(rule.widths))
     return shared if shared is not None and rule.accepts(shared) else None

@@ -32,8 +32,8 @@ KERNELS = KernelRules(
     {**contractions.KERNELS, **rows.KERNELS},
     in_float_too={
         *contractions.KERNELS,
-        *("average_pool", "gelu", "hard_swish", "leaky_relu", "linear_resize", "log_softmax", "max_pool", "mean"),
-        "softmax",
+        *("average_pool", "elu", "gelu", "hard_swish", "leaky_relu", "linear_resize", "log_softmax", "max_pool"),
+        *("mean", "softmax"),
     },
     float_rules=OPERATORS,
     stands_for=LitertEmission.stands_for,
