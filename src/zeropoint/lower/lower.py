@@ -68,6 +68,7 @@ from zeropoint.lower.normalization import note_reason
 from zeropoint.lower.proof import prove, quantized_part
 from zeropoint.lower.rules import LOWERINGS, PREDICATES, SEVERAL
 from zeropoint.lower.tables import lower_function
+from zeropoint.lower.widths import join_widths
 from zeropoint.numerics.profile import DEFAULT_PROFILE
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.quant_passes.legalize_real_math import legalize_real_math
@@ -180,6 +181,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
     block = program.entry
     part = quantized_part(block)
     as_stablehlo(block)
+    join_widths(block)
     fold_quantized_constants(block, program.weights, chosen)
     # Before `ranges_of`, because ranges hold for the values that are lowered.
     store_in_bytes(program)
@@ -201,6 +203,7 @@ def lower(program: Program, profile: str | None = None, zero_points: str | None 
 def _lower_ops(lowering: Lowering, block: Block) -> None:
     """Lower the ops of the entry function or of a body. The integers of quantized block arguments are already known."""
     as_stablehlo(block)
+    join_widths(block)
     fold_quantized_constants(block, lowering.weights, lowering.default)
     # A copy of the list, because lowering inserts ops into the block while it is walked.
     original = list(block.ops)

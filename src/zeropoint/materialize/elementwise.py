@@ -34,6 +34,7 @@ from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.materialize.edges import in_element
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated, stored_input
+from zeropoint.materialize.widths import in_one_storage
 
 TABLE_WIDTH = 8
 """Functions of values of at most this many bits become tables."""
@@ -49,7 +50,7 @@ def binary(kernel: MaterializedKernel) -> SSAValue:
         if isinstance(op, BroadcastInDimOp) and op.operand in kernel.values:
             kernel.retyped(op, kernel.type_of(op.operand))
         elif isinstance(op, AddOp | DivideOp | MultiplyOp | SubtractOp):
-            value = kernel.retyped(op, kernel.output_type)
+            value = in_one_storage(kernel, op, kernel.output_type)
         else:
             bounds.then(op, kernel.weights)
     assert value is not None
