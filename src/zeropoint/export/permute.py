@@ -51,7 +51,8 @@ def _elementwise(op: Operation, run: Rewriting) -> Permuted | None:
         return None
     operands: list[SSAValue] = []
     for operand in op.operands:
-        found = run.same(operand) if not shape_of(operand) else run.in_order(operand, order)
+        is_number = not shape_of(operand) and operand not in run.values  # else what remains of a reordered value
+        found = run.same(operand) if is_number else run.in_order(operand, order)
         if found is None:
             return None
         operands.append(found)
