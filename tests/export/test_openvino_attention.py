@@ -17,6 +17,7 @@ from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.frontend.onnx import load_onnx_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.regions import regions_of
 from zeropoint.pipeline import Options, Quantization, quantize
 
@@ -99,7 +100,9 @@ def _quantized(build: Build, target: str = "openvino-vnni") -> tuple[Quantizatio
 def _operands(program: Program) -> list[tuple[str, ...]]:
     """The storage and zero point of the operands of every product of two activations."""
     return [
-        tuple(f"{spec.storage} {spec.zero_point}" for spec in region.input_specs)  # pyright: ignore
+        tuple(
+            f"{spec.storage} {spec.zero_point}" for spec in region.input_specs if isinstance(spec, UniformQuantizedType)
+        )
         for region in regions_of(program)
         if region.logical_kernel.data == "batch_matmul"
     ]

@@ -66,7 +66,7 @@ class Equalized:
     provisional: bool = False
     """Whether `after` is with provisional ranges, because equalization was undone before a second calibration."""
     cut: float = 0.0
-    """The share of the channels that clamps would cut. If not 0, equalization was undone without any SQNR."""
+    """The share of the channels that clamps would cut. If not 0, equalization was undone at once; `after` is NaN."""
 
     def __str__(self) -> str:
         if self.cut:

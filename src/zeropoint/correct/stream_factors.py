@@ -1,7 +1,7 @@
 """The factors of the channels of a residual stream.
 
 Channel c of value v has the largest magnitude a_vc, relative to that of all channels of v. So a_c, the maximum over the
-values, is at most 1, and factors f_c >= a_c make no value's scale larger. As for single values (`equalize.py`),
+values, is at most 1, and with factors f_c = a_c no value's scale is larger. As for single values (`equalize.py`),
 f_c = a_c^p / w_c^(1 - p), relative to its maximum. w_c is the largest weight that reads c, relative to that of all
 channels of the reader. The exponent p is the one with the least expected error of the readers' results, each relative
 to its error without factors.
