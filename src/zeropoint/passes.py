@@ -250,7 +250,9 @@ INSERT_CASTS = Pass(insert_casts, "insert the casts that the specs of regions re
 KEEP_UNQUANTIZED = Pass(keep_unquantized, "keep float what a quantized model computes in floats, without data")
 DERIVE_RANGES = Pass(derive_ranges, "derive ranges from those of the operands, without data")
 
-FLOAT_PASSES = (SIMULATED, SIMPLIFY, FUSE)
+SIMPLIFY_PASSES = (SIMULATED, SIMPLIFY)
+"""The passes before fusion."""
+FLOAT_PASSES = (*SIMPLIFY_PASSES, FUSE)
 """The passes from the float model to regions. A recipe applies to their result."""
 ASKING_PASSES = (
     Pass(keep_tested, "keep values in float that the model tests for NaN or infinities"),

@@ -35,11 +35,13 @@ from zeropoint.passes import (
     FLOAT_PASSES,
     KEEP_UNQUANTIZED,
     QUANTIZING_PASSES,
+    SIMPLIFY_PASSES,
     run_all,
 )
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
+from zeropoint.solve.stated_kernels import states_kernels
 from zeropoint.targets import target as named_target
 
 SEARCHED = 4
@@ -84,9 +86,7 @@ def quantize(
     check_mask(program, options.mask)
     check_journals(work)
     settings, shown = settings_of(options), progress or silent
-    fused = _fused(program, options, settings, shown)
-    if samples is None:
-        fused = KEEP_UNQUANTIZED(fused, settings)
+    fused = _fused(program, options, settings, shown, data=samples is not None)
     asked = run_all(ASKING_PASSES, fused, settings, shown)
     check_observers(asked)
     if samples is None:
@@ -122,14 +122,21 @@ def quantize(
     return made
 
 
-def _fused(program: Program, options: Options, settings: Mapping[str, object], progress: Progress) -> Program:
-    """The regions of a float program, with the demands of the recipe."""
+def _fused(
+    program: Program, options: Options, settings: Mapping[str, object], progress: Progress, *, data: bool
+) -> Program:
+    """The regions of a float program, with the demands of the recipe.
+
+    Without data, what a quantized model computes in floats stays float.
+    """
+    if not data and options.recipe is None and states_kernels(program):
+        return run_all(SIMPLIFY_PASSES, program, settings, progress)
     fused = run_all(FLOAT_PASSES, program, settings, progress)
     if options.recipe is not None:
         check_scales(options.recipe, named_target(options.target))
         fused = apply_recipe(fused, options.recipe, program)
         check_demands(fused, named_target(options.target))
-    return fused
+    return fused if data else KEEP_UNQUANTIZED(fused, settings)
 
 
 def _first_decided(

@@ -23,6 +23,7 @@ from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.materialize.weights_only import weights_only_kernels, with_stated_weights, with_stored_weights
 from zeropoint.progress import Progress, silent
+from zeropoint.solve.stated_kernels import states_kernels
 from zeropoint.targets.bodies import misfit
 
 __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]
@@ -126,6 +127,8 @@ FORMATS: Mapping[str, Format] = {
     ".tosa.mlir": Format("TOSA", ("tosa",), _tosa),
 }
 """The formats by file suffix."""
+STABLEHLO = (".stablehlo.mlir", ".mlirbc")
+"""The formats of quantized ops, which need no kernels."""
 EFFECTIVE: Mapping[str, tuple[str, ...]] = {
     "layout": (".tflite", ".tosa.mlir"),
     "onnx_format": (".onnx",),
@@ -193,6 +196,9 @@ def check_target(path: Path, target: object) -> None:
 def _check_stage(program: Program, path: Path) -> None:
     check_target(path, getattr(program.module.attributes.get(TARGET), "data", None))
     if not any(isinstance(op, QuantizeRegionOp) for op in program.entry.ops):
+        if states_kernels(program):
+            _check_quantized_ops(path)
+            return
         raise ExportError(
             "found a program without quantized kernels, expected at least one quant.region; write it with quantize "
             "--emit kernels, and see zeropoint explain if every op stays float"
@@ -202,6 +208,15 @@ def _check_stage(program: Program, path: Path) -> None:
         if reason is not None:
             name = named_kernel(region.logical_kernel.data, region.outputs[0])
             raise ExportError(f"{name}: {reason}; name the kernel that computes its ops", region)
+
+
+def _check_quantized_ops(path: Path) -> None:
+    """Raise ExportError for a program imported from StableHLO whose format needs kernels, not quantized ops."""
+    if format_suffix(path) not in STABLEHLO:
+        raise ExportError(
+            f"found a program of quantized StableHLO, expected kernels; export it to {' or '.join(STABLEHLO)}, or "
+            f"quantize the float model for {path.name}"
+        )
 
 
 def _check_floats(program: Program, name: str) -> None:

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.expand import expand_functions
 from zeropoint.export.dense import dense_text
 from zeropoint.export.errors import ExportError
-from zeropoint.ir.annotations import NAME, has_row_scales
+from zeropoint.ir.annotations import NAME, ORIGIN, PROFILE, TARGET, has_row_scales
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import element_of
@@ -41,10 +41,13 @@ def stablehlo_text(program: Program) -> str:
     """
     kept = {type(op) for op in program.module.walk() if op.name.partition(".")[0] in DIALECTS}
     program = to_reference_forms(expand_functions(program.clone(), kept, in_double=True))
+    origin = {"target": program.module.attributes.get(TARGET), "profile": program.module.attributes.get(PROFILE)}
     for op in program.module.walk():
         _plain(op)
+    if stated := {name: found for name, found in origin.items() if found is not None}:
+        program.module.attributes[ORIGIN] = DictionaryAttr(stated)
     arrays = ResourceArrays(program)
-    return _HANDLE.sub(lambda found: dense_text(arrays[found[2]]), print_program(program))
+    return _HANDLE.sub(lambda found: dense_text(arrays[found[2]]), print_program(program, locations=True))
 
 
 def _plain(op: Operation) -> None:

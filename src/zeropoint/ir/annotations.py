@@ -32,6 +32,8 @@ TARGET = "zeropoint.target"
 PROFILE = "zeropoint.profile"
 """On the module: the numerics profile of its quantized ops. On a region, and later on the ops that replace it: the
 profile of a kernel that rounds differently from the rest of the program."""
+ORIGIN = "zeropoint.origin"
+"""On the module of an exported StableHLO file: the target and the profile that it was quantized for."""
 ROW_PROFILE = "zeropoint.row_profile"
 """On a region: the profile of its row in the target's table, if the user chose another profile for the program. Kernels
 that XNNPACK does not have run in LiteRT's own code, by the profile of the row."""

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -46,6 +46,7 @@ from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant.containers import is_typed
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
@@ -355,7 +356,7 @@ def _check_retargeting(program: Program, target: Target) -> None:
     if not isinstance(given, StringAttr) or given.data == target.name:
         return
     for op in program.entry.ops:
-        is_quantized = any(map(_is_typed, op.operands)) and any(map(_is_typed, op.results))
+        is_quantized = any(map(is_typed, op.operands)) and any(map(is_typed, op.results))
         if is_quantized or isinstance(op, StorageCastOp):
             kind = "a quantized op" if is_quantized else "integers"
             raise PropagationError(
@@ -363,11 +364,6 @@ def _check_retargeting(program: Program, target: Target) -> None:
                 "stage before 'materialize' (`quantize --save-stages`: propagated or corrected), and `unfuse` it",
                 op,
             )
-
-
-def _is_typed(value: SSAValue) -> bool:
-    """Whether a value has a quantized element type."""
-    return isinstance(value.type, TensorType) and isinstance(element_of(value), UniformQuantizedType)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType, UnrankedTensorType, VectorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.quant.types import QuantizedType, UniformQuantizedType
@@ -38,6 +38,11 @@ def ranked_shape(found: Attribute) -> tuple[int, ...] | None:
 def element_or_self(found: Attribute) -> Attribute:
     """The element type of a tensor; any other type itself."""
     return cast("TensorType[Attribute]", found).element_type if is_tensor(found) else found
+
+
+def is_typed(value: SSAValue) -> bool:
+    """Whether a value has a quantized element type."""
+    return isinstance(element_or_self(value.type), UniformQuantizedType)
 
 
 def shapes_match(one: Attribute, other: Attribute) -> bool:
