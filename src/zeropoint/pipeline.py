@@ -22,6 +22,7 @@ from zeropoint.finish import Finish, platform_of, settings_of
 from zeropoint.frontend import ModelError
 from zeropoint.garbage_collection import seldom_collected
 from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, masked
+from zeropoint.ir.annotations import ORIGIN
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
 from zeropoint.narrow_losses import Widening, check_listed, check_widths, narrow_losses
@@ -41,6 +42,7 @@ from zeropoint.passes import (
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
+from zeropoint.solve.stated_facts import with_stated_facts
 from zeropoint.solve.stated_kernels import states_kernels
 from zeropoint.targets import target as named_target
 
@@ -130,7 +132,9 @@ def _fused(
     Without data, what a quantized model computes in floats stays float.
     """
     if not data and options.recipe is None and states_kernels(program):
-        return run_all(SIMPLIFY_PASSES, program, settings, progress)
+        # Folded constants would be other ops: those that dequantize stored weights are part of an exported program.
+        passes = () if ORIGIN in program.module.attributes else SIMPLIFY_PASSES
+        return with_stated_facts(run_all(passes, program, settings, progress))
     fused = run_all(FLOAT_PASSES, program, settings, progress)
     if options.recipe is not None:
         check_scales(options.recipe, named_target(options.target))

@@ -7,6 +7,9 @@ from typing import Any
 
 from zeropoint.cli.refusals import fail
 
+RUNTIMES = {".onnx": "onnxruntime", ".tflite": "litert"}
+"""The target of a file that another tool quantized; `stablehlo` for other files."""
+
 
 def runtime_of(model: Path, layers: bool) -> Any:
     """The runtime of an exported file, as an engine; None for other files.
@@ -38,19 +41,29 @@ def runtime_of(model: Path, layers: bool) -> Any:
     return engines[suffix](model)
 
 
-def exported_program(model: Path) -> Any:
-    """The stages of the program in an exported .onnx or .tflite file; None for other files.
+def quantized_stages(model: Path, program: Any, target: str | None = None) -> Any:
+    """The stages of the program in a quantized file, loaded as `program`; None for float models and saved programs.
 
-    The file is imported and quantized again with the parameters in it, for the target and profile that it names.
+    What zeropoint exported, and what other tools quantized, is quantized again with the parameters in the file: for the
+    target and profile that an exported file names, otherwise for `target`, or that of the file's runtime.
+
+    Raises MissingStatistics for a file that does not state all types.
     """
-    from zeropoint.frontend import load_model
-    from zeropoint.frontend.exported import origin_of
+    from zeropoint.frontend.exported import origin_in, origin_of
     from zeropoint.options import Options
     from zeropoint.pipeline import quantize
+    from zeropoint.solve.keep_unquantized import is_quantized_by_types
+    from zeropoint.solve.stated_kernels import states_kernels
     from zeropoint.targets import named_in_file
 
-    origin = origin_of(model) if model.suffix in (".onnx", ".tflite") and model.is_file() else None
-    if origin is None:
+    suffix = model.suffix.lower()
+    stated = states_kernels(program) or (suffix in (".onnx", ".tflite") and is_quantized_by_types(program))
+    if program.profile is not None or not (stated or origin_of(model) is not None):
         return None
-    program = load_model(model)
-    return quantize(program, None, Options(target=named_in_file(origin.target), profile=origin.profile, effort="none"))
+    origin = origin_in(program) or origin_of(model)
+    if origin is None:
+        options = Options(target=target or RUNTIMES.get(suffix, "stablehlo"), effort="none")
+    else:
+        table = None if target == origin.target else target
+        options = Options(target=named_in_file(origin.target, table), profile=origin.profile, effort="none")
+    return quantize(program, None, options)

@@ -19,9 +19,9 @@ from zeropoint.cli.shapes import CONSTANT, SHAPE
 @click.argument("value", required=False)
 @click.option(
     "--target",
-    default="cpu",
-    show_default=True,
-    help="Target to explain a float model for; Python code in a target file is run.",
+    default=None,
+    show_default="cpu, or the target of a quantized file",
+    help="Target to explain a model for; Python code in a target file is run.",
 )
 @click.option("--ranges", is_flag=True, help="Print bounds, bits and headroom of the values of an integer program.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -33,7 +33,7 @@ from zeropoint.cli.shapes import CONSTANT, SHAPE
 def explain(
     model: Path,
     value: str | None,
-    target: str,
+    target: str | None,
     ranges: bool,
     as_json: bool,
     native: bool,
@@ -42,7 +42,8 @@ def explain(
 ) -> None:
     """Explain why VALUE has its scale, why a rescale is there, or why an op stayed float. Without VALUE: all of MODEL.
 
-    VALUE is a name in the model, as Netron shows it: of an op, a tensor, a weight, an input or an output.
+    VALUE is a name in the model, as Netron shows it: of an op, a tensor, a weight, an input or an output. A quantized file
+    for a runtime is explained as the program that it states.
 
     With --ranges, print the bounds of each kernel's integers in the channel where they are largest. With --ranges and
     VALUE, print those of every channel, and the reason if the scale of its weights was increased. With --native and
@@ -55,30 +56,50 @@ def explain(
         ("target", ranges or native, "--ranges" if ranges else "--native"),
         *((name, ranges, "--ranges") for name in ("shapes", "constants")),
     )
-    if ranges:
-        _explain_ranges(model, value, as_json)
-        return
     from zeropoint.frontend import load_model
 
     program = load_model(model, dict(shapes), dict(constants))
     check_loops(program)
+    if target is not None:
+        _check_target(target)
+    stated = _stated(model, program, target)
+    if ranges:
+        _explain_ranges(program if stated is None else stated, value, as_json)
+        return
+    program = program if stated is None or native else stated
     if native:
         _explain_native(program, value, as_json)
         return
     from zeropoint.model import Model
     from zeropoint.report.tables import folded
-    from zeropoint.targets import target as named_target
 
-    try:
-        named_target(target)
-    except ValueError as error:
-        fail(str(error))
-    refuse_idle(("target", program.profile is not None, "a program that is quantized already"))
-    found = Model(program).explain(value, target=target if program.profile is None else None)
+    refuse_idle(("target", stated is None and program.profile is not None, "a program that is quantized already"))
+    found = Model(program).explain(value, target=(target or "cpu") if program.profile is None else None)
     if as_json:
         click.echo(json.dumps(found.record(), indent=2))
     else:
         click.echo(folded(str(found)))
+
+
+def _check_target(name: str) -> None:
+    from zeropoint.targets import target as named_target
+
+    try:
+        named_target(name)
+    except ValueError as error:
+        fail(str(error))
+
+
+def _stated(model: Path, program: Any, target: str | None) -> Any:
+    """The integer program that a quantized file states; None for other models, and if the file leaves types open."""
+    from zeropoint.cli.exported import quantized_stages
+    from zeropoint.solve import MissingStatistics
+
+    try:
+        made = quantized_stages(model, program, target)
+    except MissingStatistics:
+        return None
+    return None if made is None else made.integer
 
 
 def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
@@ -100,15 +121,12 @@ def _explain_native(program: Any, name: str | None, as_json: bool) -> None:
     click.echo(json.dumps([kernel.record() for kernel in found], indent=2) if as_json else native_table(found))
 
 
-def _explain_ranges(model: Path, value: str | None, as_json: bool) -> None:
+def _explain_ranges(program: Any, value: str | None, as_json: bool) -> None:
     import json
 
-    from zeropoint.frontend import load_model
     from zeropoint.report.explain import IntegerBounds
     from zeropoint.report.tables import folded
 
-    program = load_model(model)
-    check_loops(program)
     found = IntegerBounds.of(program, value)
     if as_json:
         click.echo(json.dumps(found.record(), indent=2))

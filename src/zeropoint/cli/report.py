@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from zeropoint.cli.data import PREPROCESS, data_source
-from zeropoint.cli.exported import exported_program
+from zeropoint.cli.exported import quantized_stages
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, OUTPUT_FOLDER, check_output
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
@@ -84,7 +84,7 @@ def report(
 ) -> None:
     """Write a page about the integer program MODEL, the output of quantize: graph, noise, values, bounds, times.
 
-    For a .tflite or .onnx file that zeropoint exported, the page shows the program it was exported from.
+    For a quantized .tflite, .onnx, .mlirbc or .stablehlo.mlir file, the page shows the program that it states.
 
     The page is one file that needs no network. Sections without data name the option they need: --reference, --data or
     --stages. `quantize --report` writes the same page with all sections.
@@ -113,12 +113,13 @@ def report(
         ("trials", data is None, no_data),
     )
     check_output(output, SUFFIXES, model, reference, data, text=True)
-    made = exported_program(model)
+    program = load_model(model)
+    made = quantized_stages(model, program, target)
     refuse_idle(
         ("reference", made is not None and data is None, no_data),
         ("trials", made is None and stages is None, "no --stages"),
     )
-    program = load_model(model) if made is None else made.integer
+    program = program if made is None else made.integer
     check_loops(program)
     source = ReportSources() if made is None else stages_of(made)
     source = source if stages is None else saved_stages(stages)

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+
 from zeropoint.errors import json_object, reading
 from zeropoint.frontend.errors import ModelError
+from zeropoint.ir.annotations import ORIGIN
+from zeropoint.ir.program import Program
 
 KEY = "zeropoint"
 """The key of the metadata, whose value is JSON."""
@@ -36,6 +40,14 @@ def origin_of(path: Path) -> Origin | None:
         raise error if str(error).startswith(str(path)) else ModelError(f"{path}: {error}") from error
     target, profile = found.get("target"), found.get("profile")
     return Origin(target, profile) if isinstance(target, str) and isinstance(profile, str) else None
+
+
+def origin_in(program: Program) -> Origin | None:
+    """The origin of a program from a StableHLO file; None if zeropoint did not export it."""
+    stated = program.module.attributes.get(ORIGIN)
+    entries = stated.data if isinstance(stated, DictionaryAttr) else {}
+    target, profile = entries.get("target"), entries.get("profile")
+    return Origin(target.data, profile.data) if isinstance(target, StringAttr) and isinstance(profile, StringAttr) else None
 
 
 def _metadata(path: Path) -> Mapping[str, Any]:

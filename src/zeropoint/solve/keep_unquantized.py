@@ -193,7 +193,7 @@ def _moves_back(region: QuantizeRegionOp) -> bool:
     return _moves(region) and (name in ("max_pool", "slice", "transpose") or (name == "reshape" and len(shape) != FLAT))
 
 
-def _is_quantized_by_types(program: Program) -> bool:
+def is_quantized_by_types(program: Program) -> bool:
     """Whether a model states types of values, and no range without one."""
     ops = list(program.entry.ops)
     casts = [op for op in ops if isinstance(op, QuantizeCastOp) and not is_constant(op.input)]
@@ -208,7 +208,7 @@ def keep_unquantized(program: Program, target: Target) -> Program:
 
     Raises PropagationError as `propagate` does.
     """
-    if not target.between_casts or not _is_quantized_by_types(program):
+    if not target.between_casts or not is_quantized_by_types(program):
         return program
     copy = program.clone()
     original: dict[Operation, Operation] = dict(zip(copy.entry.ops, program.entry.ops, strict=True))

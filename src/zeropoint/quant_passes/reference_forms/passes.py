@@ -7,6 +7,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import (
@@ -92,3 +93,4 @@ def _rewrite(program: Program, rules: Sequence[FormRule]) -> None:
         for op in [op for op in program.module.walk() if isinstance(op, kinds)]:
             if op.parent is not None:
                 rule(Rewrite(op, program.weights), op)
+    remove_dead_ops(program.entry)
