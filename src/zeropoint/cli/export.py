@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from zeropoint.cli.exported import quantized_stages
 from zeropoint.cli.files import INPUT_FILE, OUTPUT_FILE, check_output
 from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import refuse_idle
@@ -36,7 +37,10 @@ from zeropoint.cli.verbosity import progress, say
 @limit_options
 @reports_errors
 def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, onnx_weights: str) -> None:
-    """Write MODEL, the output of `quantize --emit kernels`, as a file for another runtime."""
+    """Write MODEL, the output of `quantize --emit kernels`, as a file for another runtime.
+
+    MODEL may also be a quantized file. It is quantized again with the parameters in it, for its own target.
+    """
     from zeropoint.export import EFFECTIVE, FORMATS, ExportOptions, export_program, format_suffix
     from zeropoint.frontend import load_model
 
@@ -45,5 +49,7 @@ def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, on
     options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
     program = load_model(model)
     check_loops(program)
+    stated = quantized_stages(model, program)
+    program = program if stated is None else stated.propagated
     for path in export_program(program, output, options, progress()):
         say(f"wrote {path}")

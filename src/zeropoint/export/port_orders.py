@@ -10,11 +10,13 @@ from xdsl.dialects.func import ReturnOp as FunctionReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.export.permuted import Permuted, permuted_type
+from zeropoint.export.permuted import Permuted, inverse, permuted_type
 from zeropoint.export.reshaped_orders import DimensionOrder
 from zeropoint.export.wanted_orders import permutation
-from zeropoint.ir.annotations import ORDER
+from zeropoint.ir.annotations import OF_PORT, ORDER
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import TransposeOp
 from zeropoint.ir.stablehlo.arrays import array_values, i64_array
 
 
@@ -31,13 +33,16 @@ def _with_orders(
 
 
 def reorder_arguments(program: Program, made: Collection[Operation]) -> None:
-    """Reorder arguments that only transposes of the layout pass, `made`, read, all with the same permutation."""
+    """Reorder arguments that only transposes of the layout pass, `made`, read, all with the same permutation.
+
+    The transposes of an imported file's inputs (`OF_PORT`) count as transposes of the pass.
+    """
     function, block = program.main, program.entry
     orders: list[DimensionOrder | None] = []
     for argument in block.args:
         users = [use.operation for use in argument.uses]
         # An input that the model itself transposes keeps its order: batch and time of an LSTM, for example.
-        found = {permutation(user) if user in made else None for user in users}
+        found = {permutation(user) if user in made or _is_of_port(user) else None for user in users}
         # If readers want different orders, the input keeps the model's order and the transposes stay.
         order = found.pop() if len(found) == 1 else None
         orders.append(order)
@@ -50,11 +55,25 @@ def reorder_arguments(program: Program, made: Collection[Operation]) -> None:
     _retype(program)
 
 
+def _is_of_port(op: Operation) -> bool:
+    """Whether an op is a transpose, or a kernel of one, that an imported file has for an input or output."""
+    inside = op.body.block.ops if isinstance(op, QuantizeRegionOp) else (op,)
+    return any(isinstance(each, TransposeOp) and OF_PORT in each.attributes for each in inside)
+
+
+def _of_port(value: SSAValue, natural: Mapping[SSAValue, Permuted]) -> Permuted | None:
+    """The operand of a transpose that an imported file has for an output; None for other values."""
+    op = value.owner
+    if not isinstance(op, Operation) or not _is_of_port(op) or (order := permutation(op)) is None:
+        return None
+    return None if op.operands[0] in natural else Permuted(op.operands[0], inverse(order))
+
+
 def reorder_results(program: Program, natural: Mapping[SSAValue, Permuted]) -> None:
     """Return values of rank 3 and more in the order in which they are computed, that of `natural`."""
     function, terminator = program.main, program.entry.last_op
     assert isinstance(terminator, FunctionReturnOp)
-    found = [natural.get(value) for value in terminator.operands]
+    found = [natural.get(value) or _of_port(value, natural) for value in terminator.operands]
     for index, value in enumerate(found):
         if value is not None:
             terminator.operands[index] = value.value

@@ -32,6 +32,8 @@ TARGET = "zeropoint.target"
 PROFILE = "zeropoint.profile"
 """On the module: the numerics profile of its quantized ops. On a region, and later on the ops that replace it: the
 profile of a kernel that rounds differently from the rest of the program."""
+OF_PORT = "zeropoint.of_port"
+"""On a transpose between an input or output and a file's tensor: the file that was exported has other dimensions first."""
 ORIGIN = "zeropoint.origin"
 """On the module of an exported StableHLO file: the target and the profile that it was quantized for."""
 ROW_PROFILE = "zeropoint.row_profile"

@@ -24,7 +24,7 @@ from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, inside, read_model
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.tensors import element_of_dtype
-from zeropoint.ir.annotations import FILE_HAS_FLOATS
+from zeropoint.ir.annotations import FILE_HAS_FLOATS, OF_PORT
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
@@ -142,7 +142,9 @@ class _Importer:
         if list(order) == sorted(order):
             return value
         value = value if kind is None else self._values.pinned(value, kind)
-        return self._build.insert(TransposeOp(value, order))
+        made = TransposeOp(value, order)
+        made.attributes[OF_PORT] = UnitAttr()
+        return self._build.insert(made)
 
     def _kinds_beside(self, index: int) -> list[UniformQuantizedType | None]:
         """The type of a quantized tensor; for a float, the types that it is quantized to or dequantized from."""

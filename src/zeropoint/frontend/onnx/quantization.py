@@ -25,6 +25,7 @@ from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.annotations import BY_CHANNEL, FILE_HAS_FLOATS
+from zeropoint.ir.locations import location_of
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
@@ -231,7 +232,10 @@ def _pinned(
         stored, points = _mirrored_weights(stored.astype(np.int64), STORAGE[dtype], where, scales, points)
         quantized_type = _type(value, where, STORAGE[dtype], np.abs(scales), points)
     made = build.quantized_constant(stored, quantized_type)
-    return build.insert(DequantizeCastOp(made, with_element(made, f32)))
+    real = DequantizeCastOp(made, with_element(made, f32))
+    result = build.insert(real)
+    real.location = location_of(value)  # the constant keeps its name
+    return result
 
 
 def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Array, Array | None]:
