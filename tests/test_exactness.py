@@ -42,6 +42,7 @@ from zeropoint.ir.text import print_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
 from zeropoint.lower.context import signed_integers
+from zeropoint.materialize.openvino_floats import REASON, SCALES_SUMS
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import UNCOVERED, float_ops
 from zeropoint.targets import TARGETS
@@ -195,8 +196,8 @@ FLOAT_KERNELS = {
     # These kernels are the runtime's own, which computes in floats between integers.
     "onnxruntime": {"onnxruntime's kernel computes in floats"},
     "onnxruntime-vnni": {"onnxruntime's kernel computes in floats"},
-    "openvino": {"onnxruntime's kernel computes in floats", "OpenVINO's kernel computes in floats"},
-    "openvino-vnni": {"onnxruntime's kernel computes in floats", "OpenVINO's kernel computes in floats"},
+    "openvino": {"onnxruntime's kernel computes in floats", REASON, SCALES_SUMS},
+    "openvino-vnni": {"onnxruntime's kernel computes in floats", REASON, SCALES_SUMS},
     "shift_only": {"target shift_only has no kernel 'softmax'"},
     "stablehlo": {
         "target stablehlo has no kernel 'softmax'",

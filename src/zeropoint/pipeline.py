@@ -25,6 +25,7 @@ from zeropoint.interp import Engine, ReferenceEngine, check_mask, has_padding, m
 from zeropoint.ir.annotations import ORIGIN
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
+from zeropoint.ir.stated_kernels import states_kernels
 from zeropoint.narrow_losses import Widening, check_listed, check_widths, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_journals, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
@@ -43,7 +44,6 @@ from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
 from zeropoint.solve.stated_facts import with_stated_facts
-from zeropoint.solve.stated_kernels import states_kernels
 from zeropoint.targets import target as named_target
 
 SEARCHED = 4

@@ -50,10 +50,10 @@ def quantized_stages(model: Path, program: Any, target: str | None = None) -> An
     Raises MissingStatistics for a file that does not state all types.
     """
     from zeropoint.frontend.exported import origin_in, origin_of
+    from zeropoint.ir.stated_kernels import states_kernels
     from zeropoint.options import Options
     from zeropoint.pipeline import quantize
     from zeropoint.solve.keep_unquantized import is_quantized_by_types
-    from zeropoint.solve.stated_kernels import states_kernels
     from zeropoint.targets import named_in_file
 
     suffix = model.suffix.lower()

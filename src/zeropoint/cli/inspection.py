@@ -42,8 +42,9 @@ def explain(
 ) -> None:
     """Explain why VALUE has its scale, why a rescale is there, or why an op stayed float. Without VALUE: all of MODEL.
 
-    VALUE is a name in the model, as Netron shows it: of an op, a tensor, a weight, an input or an output. A quantized file
-    for a runtime is explained as the program that it states.
+    VALUE is a name in the model, as Netron shows it: of an op, a tensor, a weight, an input or an output.
+
+    A quantized file for a runtime is explained as the program that it states.
 
     With --ranges, print the bounds of each kernel's integers in the channel where they are largest. With --ranges and
     VALUE, print those of every channel, and the reason if the scale of its weights was increased. With --native and

@@ -17,13 +17,13 @@ from zeropoint.ir.outputs import write_together
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.regions import regions_of
+from zeropoint.ir.stated_kernels import states_kernels
 from zeropoint.ir.tensors import element_of
 from zeropoint.materialize import materialize
 from zeropoint.materialize.stored_tables import table_of
 from zeropoint.materialize.stored_weights import weights_of
 from zeropoint.materialize.weights_only import weights_only_kernels, with_stated_weights, with_stored_weights
 from zeropoint.progress import Progress, silent
-from zeropoint.solve.stated_kernels import states_kernels
 from zeropoint.targets.bodies import misfit
 
 __all__ = ["FORMATS", "ExportError", "ExportOptions", "check_target", "export_program", "format_suffix"]

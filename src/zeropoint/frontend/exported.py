@@ -45,9 +45,14 @@ def origin_of(path: Path) -> Origin | None:
 def origin_in(program: Program) -> Origin | None:
     """The origin of a program from a StableHLO file; None if zeropoint did not export it."""
     stated = program.module.attributes.get(ORIGIN)
-    entries = stated.data if isinstance(stated, DictionaryAttr) else {}
-    target, profile = entries.get("target"), entries.get("profile")
-    return Origin(target.data, profile.data) if isinstance(target, StringAttr) and isinstance(profile, StringAttr) else None
+    if not isinstance(stated, DictionaryAttr):
+        return None
+    target, profile = stated.data.get("target"), stated.data.get("profile")
+    return (
+        Origin(target.data, profile.data)
+        if isinstance(target, StringAttr) and isinstance(profile, StringAttr)
+        else None
+    )
 
 
 def _metadata(path: Path) -> Mapping[str, Any]:

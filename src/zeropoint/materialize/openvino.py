@@ -37,6 +37,7 @@ from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_floats import (
     REASON,
+    SCALES_SUMS,
     along,
     of_dtype,
     real_of,
@@ -61,10 +62,10 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     if not _is_integer(kernel, op):
         return exact_contraction(kernel)
-    run = FloatArithmetic(kernel, REASON)
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     if kernel.type_of(op.rhs).zero_points.any():
-        return bounded(kernel, _rounded_once(run, accumulator, op))
+        return bounded(kernel, _rounded_once(FloatArithmetic(kernel, REASON), accumulator, op))
+    run = FloatArithmetic(kernel, SCALES_SUMS)
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
     unrounded = _unrounded(run, accumulator, op)

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import INTEGER_SUMS
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.materialize.float_arithmetic import FloatArithmetic
@@ -18,6 +19,8 @@ from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 
 REASON = "OpenVINO's kernel computes in floats"
+SCALES_SUMS = f"{INTEGER_SUMS}OpenVINO's kernel scales in floats"
+"""The reason of an integer kernel whose sums are requantized in floats."""
 
 
 def along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axis: int | None) -> SSAValue:

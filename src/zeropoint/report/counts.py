@@ -12,7 +12,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import Pure
 
-from zeropoint.ir.annotations import FLOAT_REASON, KERNEL, KERNEL_NUMBER, RESCALE, facts_of
+from zeropoint.ir.annotations import FLOAT_REASON, INTEGER_SUMS, KERNEL, KERNEL_NUMBER, RESCALE, facts_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, location_text
 from zeropoint.ir.program import Program
@@ -77,8 +77,11 @@ class FloatKernel:
         shown = ", ".join(self.locations[:LOCATIONS_SHOWN])
         more = f" and {len(self.locations) - LOCATIONS_SHOWN} more" if len(self.locations) > LOCATIONS_SHOWN else ""
         where = f" at {shown}{more}" if shown else ""
-        stay = "stays" if self.kernels == 1 else "stay"
-        return f"{self.kernels} {self.kernel} ({count}) {stay} float{where}: {self.reason}"
+        if self.reason.startswith(INTEGER_SUMS):
+            verb = "has steps in float" if self.kernels == 1 else "have steps in float"
+        else:
+            verb = "stays float" if self.kernels == 1 else "stay float"
+        return f"{self.kernels} {self.kernel} ({count}) {verb}{where}: {self.reason}"
 
 
 def is_float(op: Operation) -> bool:

@@ -304,12 +304,20 @@ def _element(quantized: SSAValue) -> Attribute:
 
 
 def _read_edges(program: Program, constraints: Constraints) -> None:
-    """Pin values that the program dequantizes before a region or quantizes after one."""
+    """Pin values that the program dequantizes before a region or quantizes after one.
+
+    A value that the program quantizes to several types stays float.
+    """
     for op in program.entry.ops:
         if isinstance(op, DEQUANTIZES) and _meets_region(op.results[0]):
             _state_element(constraints, op.results[0], op.operands[0], op)
         elif isinstance(op, QUANTIZES) and isinstance(op.operands[0].owner, QuantizeRegionOp):
-            _state_element(constraints, op.operands[0], op.results[0], op)
+            casts = [use.operation for use in op.operands[0].uses if isinstance(use.operation, QUANTIZES)]
+            kinds = dict.fromkeys(_element(cast.results[0]) for cast in casts)
+            if len(kinds) < 2:
+                _state_element(constraints, op.operands[0], op.results[0], op)
+            else:
+                constraints.of(op.operands[0]).float_reason = f"the model quantizes it to {len(kinds)} types"
 
 
 def _ports(region: QuantizeRegionOp) -> Iterator[tuple[SSAValue, Attribute]]:

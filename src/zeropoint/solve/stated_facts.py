@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DictionaryAttr, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from zeropoint.ir.annotations import FACTS, FLOAT_REASON, RESCALE, SAME_INTEGERS, Fact, state_facts
 from zeropoint.ir.constants import is_constant
@@ -23,7 +23,7 @@ from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.named_functions import POINTS, function_kernel
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeCastOp, UniformQuantizedType
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     ClampOp,
     ConstantOp,
@@ -119,7 +119,9 @@ def _kernel(op: Operation, positions: dict[Operation, int]) -> _Kernel:
                 pending += [made] if made not in found else []
                 found.add(made)
     ops = sorted((each for each in found if not isinstance(each, ConstantOp)), key=positions.__getitem__)
-    main = next((each for each in ops if isinstance(each, ConvolutionOp | DotGeneralOp | ReduceOp | ReduceWindowOp)), None)
+    main = next(
+        (each for each in ops if isinstance(each, ConvolutionOp | DotGeneralOp | ReduceOp | ReduceWindowOp)), None
+    )
     computing = [each for each in ops if not isinstance(each, QUANTIZES)]
     name = _name(main or (computing or ops)[-1])
     is_mean = isinstance(main, ReduceOp) and any(isinstance(each, MultiplyOp) for each in ops)
@@ -154,7 +156,9 @@ def _quantized_float(
         state_facts(op, [_parameters(kind)])
         return
     source, ops = chain
-    state_facts(op, _Kernel(_function_name(value, source, weights), tuple(sorted(ops, key=positions.__getitem__))).facts(kind))
+    state_facts(
+        op, _Kernel(_function_name(value, source, weights), tuple(sorted(ops, key=positions.__getitem__))).facts(kind)
+    )
     yield from ops
 
 
@@ -180,7 +184,10 @@ def _function(value: SSAValue) -> tuple[SSAValue, set[Operation]] | None:
 
 def _function_name(value: SSAValue, source: SSAValue, weights: Weights) -> str:
     try:
-        return function_kernel(evaluate_chain(value, source, POINTS.astype(element_dtype(element_of(source))), weights)) or FUNCTION
+        return (
+            function_kernel(evaluate_chain(value, source, POINTS.astype(element_dtype(element_of(source))), weights))
+            or FUNCTION
+        )
     except ValueError:  # it reads a constant with several numbers
         return FUNCTION
 
@@ -188,7 +195,11 @@ def _function_name(value: SSAValue, source: SSAValue, weights: Weights) -> str:
 def _clamps(program: Program) -> None:
     """Let a clamp that is the only reader of a kernel's result belong to that kernel."""
     for op in program.entry.ops:
-        made = op.operands[1 if isinstance(op, ClampOp) else 0].owner if isinstance(op, ClampOp | MaximumOp | MinimumOp) else None
+        made = (
+            op.operands[1 if isinstance(op, ClampOp) else 0].owner
+            if isinstance(op, ClampOp | MaximumOp | MinimumOp)
+            else None
+        )
         if not isinstance(made, UniformQuantizeOp) or FACTS not in made.attributes or not made.result.has_one_use():
             continue
         if FACTS in op.attributes and _kind(made.result) == _kind(op.results[0]):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from zeropoint.ir.annotations import EXPRESSED_SUMS, FACTS, Fact
+from zeropoint.ir.annotations import EXPRESSED_SUMS, FACTS, INTEGER_SUMS, Fact
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.ir.stablehlo import UniformQuantizeOp
@@ -41,7 +41,8 @@ def reasons(program: Program, graph: ReportGraph) -> dict[str, tuple[str, ...]]:
         elif node.kind == "float":
             made = [value for value in floats if value.name in (node.name, *node.covers)]
             types = [sentence for value in made for sentence in read_sentences(value)]
-            sentences[node.id] = (f"Stays in float: {node.reason}.", *types)
+            what = "Has steps in float" if node.reason.startswith(INTEGER_SUMS) else "Stays in float"
+            sentences[node.id] = (f"{what}: {node.reason}.", *types)
         elif node.kind == "quantize":
             value = read.get((node.name, _quantized_type(graph.ops[node.id])))
             sentences[node.id] = () if value is None else value_sentences(value)

@@ -1,9 +1,8 @@
 """Quantized programs whose ops say themselves which kernels compute on integers, such as quantized StableHLO.
 
 ```mlir
-%1 = stablehlo.convolution(%0, %w) ... : (tensor<...x!quant.uniform<i8:f32, 0.5>>, ...) -> ...     an integer kernel
-%4 = stablehlo.tanh(uniform_dequantize %3)                                                         a function of integers
-%5 = stablehlo.convolution(%4, %v) ... : (tensor<...xf32>, ...) -> tensor<...xf32>                 computed in floats
+%1 = stablehlo.convolution(%0, %w) ... : (tensor<...x!quant.uniform<i8:f32, 0.5>>, ...) -> ...   an integer kernel
+%5 = stablehlo.convolution(%4, %v) ... : (tensor<...xf32>, ...) -> tensor<...xf32>               computed in floats
 ```
 Nothing is left to decide in them: no kernel is formed, and no value needs a range. In other quantized models, every op
 is on floats between casts, and propagation decides which of them are integer kernels.
@@ -41,4 +40,3 @@ def _is_quantized_op(op: Operation) -> bool:
     if isinstance(op, (ConstantOp, *CASTS)) or not any(map(is_typed, op.results)):
         return False
     return any(is_typed(value) and not is_constant(value) for value in op.operands)
-
