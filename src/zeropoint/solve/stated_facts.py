@@ -4,9 +4,9 @@
 %1 = stablehlo.convolution(%0, %w) ...                  sums of 32 bits
 %2 = stablehlo.uniform_quantize %1 ...                  {zeropoint.facts = [kernel "convolution", parameters ...]}
 ```
-A kernel ends where a value of up to 16 bits is computed. The ops before it that compute its sums belong to it, as do
-the float ops of a function between casts, and a clamp after it. Other ops on floats are those that the model computes
-in floats.
+A kernel ends where a value of up to 16 bits is computed, or sums that are dequantized. The ops before it that compute
+its sums belong to it, as do the float ops of a function between casts, and a clamp after it. Other ops on floats are
+those that the model computes in floats.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DictionaryAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from zeropoint.ir.annotations import FACTS, FLOAT_REASON, RESCALE, SAME_INTEGERS, Fact, state_facts
+from zeropoint.ir.annotations import EXPRESSED_SUMS, FACTS, FLOAT_REASON, RESCALE, SAME_INTEGERS, Fact, state_facts
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.locations import location_text
@@ -67,7 +67,7 @@ def with_stated_facts(program: Program) -> Program:
     functions: set[Operation] = set()
     for op in program.entry.ops:
         kind = _kind(op.results[0]) if len(op.results) == 1 and not isinstance(op, ConstantOp) else None
-        if kind is None or kind.storage.type.width > WIDEST or all(map(is_constant, op.operands)):
+        if kind is None or not _is_end(op, kind):
             continue
         if isinstance(op, QUANTIZES) and _is_float(op.operands[0]):
             functions.update(_quantized_float(op, kind, positions, program.weights))
@@ -83,8 +83,14 @@ def with_stated_facts(program: Program) -> Program:
     return program
 
 
+def _is_end(op: Operation, kind: UniformQuantizedType) -> bool:
+    """Whether an op computes the result of a kernel: a value of up to 16 bits, or sums that floats are made of."""
+    is_read_as_floats = any(isinstance(use.operation, DEQUANTIZES) for use in op.results[0].uses)
+    return (kind.storage.type.width <= WIDEST or is_read_as_floats) and not all(map(is_constant, op.operands))
+
+
 def _parameters(kind: UniformQuantizedType) -> Fact:
-    return Fact("parameters", str(kind), "user", SOURCE)
+    return EXPRESSED_SUMS if kind.storage.type.width > WIDEST else Fact("parameters", str(kind), "user", SOURCE)
 
 
 def _kind(value: SSAValue) -> UniformQuantizedType | None:
