@@ -35,6 +35,7 @@ def test_the_text_verifies_and_holds_every_constant(quantized: Quantization) -> 
     mlir.require()
     text = stablehlo_text(quantized.quantized)
     assert re.findall(r"zeropoint\.\w+ = .*?}", text) == [
+        'zeropoint.origin = {profile = "float32-rne", target = "stablehlo"}',
         'zeropoint.name = "image"}',
         'zeropoint.name = "probabilities"}',
     ]
