@@ -121,6 +121,29 @@ def test_a_report_of_an_exported_file_is_that_of_its_program(folder: Path, name:
     assert "SQNR" in text or "sqnr" in text
 
 
+@pytest.mark.parametrize("name", ["d.q.onnx", "d.tflite"])
+def test_explain_shows_the_program_of_an_exported_file(folder: Path, name: str) -> None:
+    found = answer("explain", folder / name)
+    assert found.exit_code == 0, found.output
+    assert "!quant.uniform<i8:f32" in found.output
+    assert " depthwise_convolution " in found.output
+    assert not re.search(r" f32 ", found.output)
+
+
+@pytest.mark.parametrize("name", ["d.q.onnx", "d.tflite"])
+def test_a_file_is_exported_again_as_the_same_bytes(folder: Path, name: str, tmp_path: Path) -> None:
+    """The file has transposes at inputs for channels last, and names for weights. They are not added a second time."""
+    found = answer("export", folder / name, "-o", tmp_path / name)
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_an_option_that_the_file_decides_is_refused(folder: Path) -> None:
+    found = answer("explain", folder / "d.tflite", "--target", "cpu")
+    assert (found.exit_code, found.output.count("\n")) == (2, 1), found.output
+    assert "litert" in found.output
+
+
 def test_a_broken_tflite_file_never_reaches_the_runtime(folder: Path, tmp_path: Path) -> None:
     content = (folder / "d.tflite").read_bytes()
     (tmp_path / "cut.tflite").write_bytes(content[: len(content) // 2])

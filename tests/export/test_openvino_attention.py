@@ -20,6 +20,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.regions import regions_of
 from zeropoint.pipeline import Options, Quantization, quantize
+from zeropoint.report.counts import float_kernels
 
 TOKENS, WIDTH = 24, 32
 Build = Callable[[Graph], str]
@@ -106,6 +107,15 @@ def _operands(program: Program) -> list[tuple[str, ...]]:
         for region in regions_of(program)
         if region.logical_kernel.data == "batch_matmul"
     ]
+
+
+def test_an_integer_kernel_whose_sums_are_scaled_in_floats_does_not_stay_float() -> None:
+    result, _ = _quantized(_one_head)
+    groups = {group.kernel: str(group) for group in float_kernels(result.integer)}
+    for kernel in ("batch_matmul", "fully_connected"):
+        assert "have steps in float at" in groups[kernel]
+        assert "its sums are integers, which OpenVINO's kernel scales in floats" in groups[kernel]
+    assert "stays float" in groups["softmax"]
 
 
 @pytest.mark.parametrize("name", MODELS)
