@@ -185,7 +185,8 @@ def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builde
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
     pinned = stored is not None and scales is not None and (points is not None or not node.has(where.zero_point))
     if pinned and stored is not None and scales is not None and stored.dtype in STORAGE:
-        return _pinned(value, stored, where, scales, points, build)
+        with build.at(node.input_name(index)):
+            return _pinned(value, stored, where, scales, points, build)
     number = converted(value, f32, build)
     if node.has(where.zero_point):
         zero = converted(node.operand(where.zero_point), f32, build)
