@@ -36,6 +36,21 @@ IMAGES = {
         {"w": (4, 4, 1, 1)},
         "p = Conv(x, w)\n q = Sin(x)\n y = Mul(p, q)",
     ),
+    "a pool over one dimension": (
+        "(float[1,4,6,6] x) => (float[1,4,6,3] y)",
+        {"w": (4, 4, 1, 1)},
+        "p = Conv(x, w)\n y = MaxPool<kernel_shape=[1,2], strides=[1,2]>(p)",
+    ),
+    "constants beside an image": (
+        "(float[1,4,6,6] x) => (float[1,4,6,6] y)",
+        {"w": (4, 4, 1, 1), "k": (4, 1, 1), "l": (1,)},
+        "p = Conv(x, w)\n q = Sigmoid(p)\n r = Mul(q, k)\n y = Add(r, l)",
+    ),
+    "a moved image": (
+        "(float[1,4,6,6] x) => (float[1,6,6,4] y, float[1,36,4] z)",
+        {"w": (4, 4, 1, 1)},
+        "p = Conv(x, w)\n y = Transpose<perm=[0,2,3,1]>(p)\n s = Constant<value_ints=[1,36,4]>()\n z = Reshape(y, s)",
+    ),
     "a function that stays float at the end": (
         "(float[1,4,6,6] x) => (float[1,4,6,6] y)",
         {"w": (4, 4, 1, 1)},
