@@ -45,7 +45,7 @@ def _is_never_negative(value: SSAValue, weights: Weights, given: Mapping[SSAValu
     if isinstance(op, QuantizeRegionOp):
         returned = op.body.block.last_op
         assert returned is not None
-        ports = dict(zip(op.body.block.args, op.inputs, strict=True))
+        ports: dict[SSAValue, SSAValue] = dict(zip(op.body.block.args, op.inputs, strict=True))
         return _is_never_negative(returned.operands[value.index], weights, ports)
     if isinstance(op, AbsOp | ExponentialOp | LogisticOp | SqrtOp):
         return True
