@@ -109,7 +109,8 @@ class _Pass:
             return repeated
         made = TransposeOp(value, order) if spec is None else transpose_region(value, order, spec)
         if isinstance(value.owner, Operation):
-            made.location = value.owner.location
+            for op in made.walk():
+                op.location = value.owner.location
         self.made.add(made)
         return Builder(InsertPoint.before(before)).insert(made).results[0]
 

@@ -25,3 +25,10 @@ def movement_region(
 def transpose_region(value: SSAValue, order: DimensionOrder, spec: Attribute) -> QuantizeRegionOp:
     """A region that transposes a value. Its operand and its result have the type `spec`."""
     return movement_region([value], spec, lambda given: TransposeOp(given[0], order))
+
+
+def rescale_region(value: SSAValue, given: Attribute, made: Attribute) -> QuantizeRegionOp:
+    """A region that changes the type of a value, or that rounds a float to it if both types are one."""
+    block = Block(arg_types=[value.type])
+    block.add_op(ReturnOp([block.args[0]]))
+    return QuantizeRegionOp([value], [value.type], "rescale", [given], [made], Region(block))

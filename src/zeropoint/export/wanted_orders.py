@@ -10,6 +10,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from zeropoint.export.permute import RULES
 from zeropoint.export.permuted import is_identity, is_pointwise
 from zeropoint.export.reshaped_orders import DimensionOrder, WantedOrder, last_order, reshaped_order
+from zeropoint.ir.annotations import CHANNELS_LAST
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import (
     BinaryOp,
@@ -40,7 +41,8 @@ def window_order(op: ConvolutionOp | ReduceWindowOp) -> DimensionOrder:
     sizes = array_values(op.window_dimensions)
     rank = len(sizes)
     # If the window has size 1 in the last dimension and not in dimension 1, the channels are last already.
-    return tuple(range(rank)) if rank < 3 or sizes[-1] == 1 != sizes[1] else last_order(rank)
+    is_last = CHANNELS_LAST in op.attributes or sizes[-1] == 1 != sizes[1]
+    return tuple(range(rank)) if rank < 3 or is_last else last_order(rank)
 
 
 def wanted_orders(block: Block) -> Mapping[SSAValue, WantedOrder]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -95,6 +95,24 @@ def name_attributes(
         bounds = (index_bounds or {}).get(number)
         further = {} if bounds is None else {INDEX_BOUNDS: DenseArrayBase.from_list(i64, bounds)}
         found.append(DictionaryAttr({NAME: StringAttr(name), **further}))
+    return ArrayAttr(found)
+
+
+def with_orders(
+    attributes: ArrayAttr[DictionaryAttr] | None, name: str, orders: Sequence[Sequence[int] | None]
+) -> ArrayAttr[DictionaryAttr]:
+    """Argument or result attributes with the order of each one's dimensions as the attribute `name`.
+
+    None leaves the attributes as they are, and an order that moves nothing removes the attribute.
+    """
+    found: list[DictionaryAttr] = []
+    for number, order in enumerate(orders):
+        entries = {} if attributes is None else dict(attributes.data[number].data)
+        if order is not None:
+            entries.pop(name, None)
+            if list(order) != sorted(order):
+                entries[name] = DenseArrayBase.from_list(i64, list(order))
+        found.append(DictionaryAttr(entries))
     return ArrayAttr(found)
 
 

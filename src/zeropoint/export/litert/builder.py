@@ -6,7 +6,7 @@ Source: the LiteRT schema (`schema.fbs`), version 3.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,7 +101,8 @@ class ModelBuilder:
         """Add an operator. The input -1 means an omitted one.
 
         A RESHAPE of a RESHAPE reads the operand of the first. LiteRT 2.3.0 lets an operator after several of them, such
-        as SOFTMAX, overwrite a value between them that is read later.
+        as SOFTMAX, overwrite a value between them that is read later. One that keeps the shape is left out, unless it
+        makes an output.
         """
         made = schema().OperatorT()
         if op == RESHAPE:
@@ -126,6 +127,8 @@ class ModelBuilder:
     ) -> bytes:
         """The file: a flatbuffer with one subgraph and the signature `serving_default`."""
         inputs, outputs = self._without_unread(inputs, outputs)
+        self._renumber()
+        self._name_apart({*inputs.values(), *outputs.values()})
         graph, model = schema().SubGraphT(), schema().ModelT()
         graph.name, graph.tensors, graph.operators = b"main", self.tensors, self.operators
         graph.inputs, graph.outputs = list(inputs.values()), list(outputs.values())
@@ -142,21 +145,74 @@ class ModelBuilder:
     def _without_unread(
         self, inputs: Mapping[str, int], outputs: Mapping[str, int]
     ) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Drop each RESHAPE whose result is not read, and tensors that no operator has. The ports, numbered again."""
+        """Drop each RESHAPE whose result is not read, has the shape of the operand, or is constant, and unread tensors.
+
+        Tensors are numbered in the order of their use. Returns the ports.
+        """
         reshapes = {index for index, (op, _) in enumerate(self.codes) if op == RESHAPE}
-        used, kept = {*inputs.values(), *outputs.values()}, list[Any]()
+        ports = {*inputs.values(), *outputs.values()}
+        read, kept, folded = set(ports), list[Any](), dict[int, int]()
+        same = self._same_shapes(ports)
         for operator in reversed(self.operators):
-            if operator.opcodeIndex not in reshapes or not used.isdisjoint(operator.outputs):
-                used.update(operator.inputs, operator.outputs)
+            is_reshape = operator.opcodeIndex in reshapes
+            operator.inputs, operator.outputs = (
+                [same.get(index, index) for index in each] for each in (operator.inputs, operator.outputs)
+            )
+            if is_reshape and operator.inputs[0] == operator.outputs[0]:
+                continue
+            if is_reshape and self.tensors[operator.inputs[0]].buffer and ports.isdisjoint(operator.outputs):
+                # The result of a RESHAPE of a constant has the same bytes.
+                self.tensors[operator.outputs[0]].buffer = self.tensors[operator.inputs[0]].buffer
+                folded[operator.inputs[0]] = operator.outputs[0]
+            elif not is_reshape or not read.isdisjoint(operator.outputs):
+                read.update(operator.inputs, operator.outputs)
                 kept.insert(0, operator)
-        numbers = {old: new for new, old in enumerate(sorted(used - {-1}))} | {-1: -1}
+        for constant in folded.keys() - read:
+            self.tensors[folded[constant]].name = self.tensors[constant].name
+        order = [*inputs.values(), *(index for op in kept for index in (*op.inputs, *op.outputs)), *outputs.values()]
+        used = [index for index in dict.fromkeys(order) if index >= 0]
+        numbers = {old: new for new, old in enumerate(used)} | {-1: -1}
         for operator in kept:
             operator.inputs, operator.outputs = (
                 [numbers[index] for index in each] for each in (operator.inputs, operator.outputs)
             )
-        self.operators, self.tensors = kept, [self.tensors[old] for old in sorted(used - {-1})]
+        self.operators, self.tensors = kept, [self.tensors[old] for old in used]
         first, second = ({name: numbers[index] for name, index in ports.items()} for ports in (inputs, outputs))
         return first, second
+
+    def _same_shapes(self, ports: Collection[int]) -> Mapping[int, int]:
+        """The tensors that a RESHAPE makes in the shape of its operand, and which tensor each of them is.
+
+        An input or output of the model takes the place of what it is made of.
+        """
+        found: dict[int, int] = {}
+        for new, old in self.origins.items():
+            if self.tensors[new].shape != self.tensors[old].shape:
+                continue
+            if new not in ports:
+                found[new] = old
+            elif old not in ports and old not in found and not self.tensors[old].buffer:
+                found[old] = new
+        return {index: found.get(other, other) for index, other in found.items()}
+
+    def _name_apart(self, ports: Collection[int]) -> None:
+        """Give tensors other names than inputs and outputs of their type have. ai-edge-quantizer requires it."""
+        taken = {(self.tensors[index].name, self.tensors[index].type) for index in ports}
+        for index, tensor in enumerate(self.tensors):
+            if index not in ports and (tensor.name, tensor.type) in taken:
+                tensor.name = self._unique(tensor.name.decode()).encode()
+
+    def _renumber(self) -> None:
+        """Drop buffers and operator codes that nothing has, and number the others in the order of their use."""
+        found: dict[int, int] = {0: 0}
+        for tensor in self.tensors:
+            tensor.buffer = found.setdefault(int(tensor.buffer), len(found))
+        self.buffers = [self.buffers[old] for old in found]
+        self.shared = {}
+        names, codes = list(self.codes), dict[tuple[str, int], int]()
+        for operator in self.operators:
+            operator.opcodeIndex = codes.setdefault(names[int(operator.opcodeIndex)], len(codes))
+        self.codes = codes
 
     def _code(self, op: str, version: int) -> Any:
         code = schema().OperatorCodeT()

@@ -20,6 +20,7 @@ from zeropoint.export.litert.emission import BIAS_BITS, LitertEmission
 from zeropoint.export.litert.filters import filters_of
 from zeropoint.export.litert.padding import spread
 from zeropoint.export.litert.products import matmul
+from zeropoint.export.lower_bounds import is_zero_least
 from zeropoint.export.windows import VALID, ExportedWindow
 from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.quant import UniformQuantizedType
@@ -183,11 +184,14 @@ def padded(
     *,
     least_of: Attribute | None = None,
 ) -> tuple[int, int]:
-    """The image after a PAD, and the scheme VALID. The padding is 0, or the lowest value of the type `least_of`."""
+    """The image after a PAD, and the scheme VALID. The padding is 0, or the lowest value of the type `least_of`.
+
+    If the image has no value below 0, its padding is 0 all the same. ai-edge-quantizer refuses PADV2 with -inf.
+    """
     kind = kernel.specs[0]
     made = emit.temporary(f"{emit.name(kernel.region.outputs[0])}/pad", (shape[0], *window.padded, shape[3]), kind)
     paddings = emit.builder.part("paddings", np.asarray(window.paddings, np.int32))
-    if least_of is None:
+    if least_of is None or is_zero_least(kernel.region.inputs[0], kind, kernel.weights):
         emit.operator("PAD", [source, paddings], [made], ("PadOptions", {}), 2)
     else:
         # -inf saturates to the smallest integer, so that the padding never is the only maximum.

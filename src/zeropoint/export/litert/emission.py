@@ -16,6 +16,7 @@ from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.quant import Storage, UniformQuantizedType, stored_array
+from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -61,7 +62,7 @@ class LitertEmission:
             return found
         array = self.array(value)
         if array is not None:
-            self.tensors[value, kind] = index = self.constant(array, kind, self.name(value))
+            self.tensors[value, kind] = index = self.held(value, array, kind)
             return index
         made = self.made.get(value)
         if made is None:
@@ -74,6 +75,17 @@ class LitertEmission:
         self.builder.operator("QUANTIZE" if quantized is not None else "DEQUANTIZE", [source], [index])
         self.tensors[value, kind] = index
         return index
+
+    def held(self, value: SSAValue, array: Array, kind: Attribute, made: SSAValue | None = None) -> int:
+        """The tensor of a constant operand, with the constant's own name if it differs from that of the result `made`.
+
+        Otherwise its name follows the operator's result, as those of `part` do.
+        """
+        while isinstance(op := value.owner, BroadcastInDimOp):
+            value = op.operand
+        name = location_text(location_of(value))
+        shares = made is not None and name == location_text(location_of(made))
+        return self.part("constant", array, kind) if shares or not name else self.constant(array, kind, name)
 
     def stands_for(self, value: SSAValue, other: SSAValue) -> None:
         """Make `value` an alias of another value, in float."""
@@ -150,7 +162,7 @@ class LitertEmission:
         if moves_units(tensor.shape, tuple(order)):
             return self.reshaped(source, shape, kind)
         made = self.temporary(tensor.name.decode(), shape, kind)
-        self.operator("TRANSPOSE", [source, self.integers(order)], [made], ("TransposeOptions", {}), 4)
+        self.operator("TRANSPOSE", [source, self.integers(order, "permutation")], [made], ("TransposeOptions", {}), 4)
         return made
 
     def dequantized(self, source: int) -> int:

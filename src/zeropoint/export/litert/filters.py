@@ -20,15 +20,14 @@ from zeropoint.ir.tensors import Array
 
 def filters_of(kernel: ExportKernel, emit: LitertEmission, data: int, array: Array, spec: Attribute) -> int:
     """The tensor of a contraction's weights, which have the type `spec`. `data` is the port of the activation."""
-    name = f"{emit.name(kernel.region.outputs[0])}/weights"
     if not isinstance(spec, UniformQuantizedType) or isinstance(kernel.specs[data], UniformQuantizedType):
-        return emit.constant(array, spec, name)
+        return emit.part("weights", array, spec)
     stored = emit.stored(array, spec)
     if spec.is_sub_channel:
         rows, stored = _of_rows(spec), stored.reshape(-1, _block(kernel, spec))
     else:
         rows = spec
-    packed = emit.builder.constant(name, stored, rows)
+    packed = emit.builder.constant(f"{emit.name(kernel.region.outputs[0])}/weights", stored, rows)
     return emit.reshaped(emit.dequantized(packed), array.shape, f32)
 
 

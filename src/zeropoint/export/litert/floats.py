@@ -110,7 +110,7 @@ def _loose(emit: LitertEmission, op: Operation) -> list[int]:
     broadcasts = len(shape_of(op.results[0])) <= MOST_DIMENSIONS
     small = before_broadcasts(op, emit.array) if broadcasts else [None] * len(op.operands)
     return [
-        _source(emit, value) if array is None else emit.constant(array, element_of(value), emit.name(value))
+        _source(emit, value) if array is None else emit.held(value, array, element_of(value), op.results[0])
         for value, array in zip(op.operands, small, strict=True)
     ]
 

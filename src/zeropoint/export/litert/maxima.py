@@ -10,6 +10,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded
+from zeropoint.export.lower_bounds import is_zero_least
 from zeropoint.ir.stablehlo import ReduceWindowOp
 from zeropoint.ir.stablehlo.arrays import array_values, padding_values
 from zeropoint.ir.tensors import shape_of
@@ -40,7 +41,8 @@ def maxima(kernel: ExportKernel, emit: LitertEmission) -> None:
     if any(map(any, pairs)):
         wide = [size + low + high for size, (low, high) in zip(shape, pairs, strict=True)]
         made = emit.temporary(f"{name}/pad", wide, kind)
-        padded(emit, source, made, pairs, kind, np.full((), -inf, np.float32))
+        least = None if is_zero_least(kernel.region.inputs[0], kind, kernel.weights) else np.full((), -inf, np.float32)
+        padded(emit, source, made, pairs, kind, least)
         source = made
     greatest: int | None = None
     for place in np.ndindex(*sizes):

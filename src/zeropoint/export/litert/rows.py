@@ -219,13 +219,17 @@ def _side(kernel: ExportKernel, emit: LitertEmission, value: SSAValue) -> int:
         if array is not None:
             port = next((kernel.port(operand) for operand in owner.operands if operand in block.args), None)
             kind = kernel.output_spec if port is None else kernel.specs[port]
-            return emit.constant(array, kind, emit.name(value))
+            held = value if port is None else kernel.region.inputs[port]
+            return emit.held(held, array, kind, kernel.region.outputs[0])
     return _source(kernel, emit, kernel.port(value))
 
 
 def reshape(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """RESHAPE."""
+    """RESHAPE; no operator if the shape stays."""
     shape = shape_of(kernel.region.outputs[0])
+    if shape == kernel.input_shape and kernel.specs[0] == kernel.output_spec:
+        emit.alias(kernel.region.outputs[0], kernel.output_spec, _source(kernel, emit))
+        return
     inputs = [_source(kernel, emit), emit.integers(shape)]
     emit.operator("RESHAPE", inputs, [_result(kernel, emit)], ("ReshapeOptions", {"newShape": list(shape)}))
 
@@ -274,7 +278,10 @@ def prelu(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def rescale(kernel: ExportKernel, emit: LitertEmission) -> None:
-    """QUANTIZE from one type to another."""
+    """QUANTIZE from one type to another; no operator if they are one, because reading the operand rounds it."""
+    if kernel.specs[0] == kernel.output_spec:
+        emit.alias(kernel.region.outputs[0], kernel.output_spec, _source(kernel, emit))
+        return
     emit.operator("QUANTIZE", [_source(kernel, emit)], [_result(kernel, emit)], ("QuantizeOptions", {}), 2)
 
 

@@ -60,7 +60,7 @@ def dimension_sum(kernel: ExportKernel, emit: LitertEmission) -> None:
     source = emit.transposed(source, order, kind)
     rows, terms = prod(shape[axis] for axis in kept), prod(shape[axis] for axis in summed)
     source = emit.reshaped(source, (rows, 1, 1, terms), kind)
-    inputs = [source, _ones((1, 1, 1, terms), name, emit), emit.zeros(1, kind, ONE)]
+    inputs = [source, _ones((1, 1, 1, terms), emit), emit.zeros(1, kind, ONE)]
     sums = emit.temporary(name, (rows, 1, 1, 1), kernel.output_spec)
     options = ("Conv2DOptions", {"padding": VALID, "strideH": 1, "strideW": 1})
     emit.operator("CONV_2D", inputs, [sums], options, 3)
@@ -90,7 +90,7 @@ def window_sum(kernel: ExportKernel, emit: LitertEmission) -> None:
     scheme = window.scheme
     if scheme is None:
         source, scheme = padded(kernel, emit, source, window, shape)
-    weights = _ones((1, *sizes[1:3], shape[3]), name, emit)
+    weights = _ones((1, *sizes[1:3], shape[3]), emit)
     fields = {"padding": scheme, **window.strides_and_dilations, "depthMultiplier": 1, "fusedActivationFunction": 0}
     result = emit.declare(kernel.region.outputs[0], kernel.output_spec)
     batch, *image, channels = kernel.output_shape
@@ -101,5 +101,5 @@ def window_sum(kernel: ExportKernel, emit: LitertEmission) -> None:
         emit.reshape(made, result)
 
 
-def _ones(shape: tuple[int, ...], name: str, emit: LitertEmission) -> int:
-    return emit.builder.constant(f"{name}/ones", np.ones(shape, np.int8), ONE)
+def _ones(shape: tuple[int, ...], emit: LitertEmission) -> int:
+    return emit.builder.part("weights", np.ones(shape, np.int8), ONE)

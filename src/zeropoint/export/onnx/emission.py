@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
-from zeropoint.export.onnx.graph import Attributes, GraphBuilder
+from zeropoint.export.onnx.graph import STORED, Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
@@ -142,7 +142,7 @@ class OnnxEmission:
         if kind is None:
             return tensor.name
         if (tensor.name, kind) not in self.reals:
-            stem = tensor.name.removesuffix("_quantized")
+            stem = tensor.name.removesuffix(STORED)
             self.reals[tensor.name, kind] = made = self.builder.unique(f"{stem}_dequantized")
             inputs = [tensor.name, *self.parameters(kind, stem)]
             self.builder.node("DequantizeLinear", inputs, [made], made, self._layout(kind))
@@ -168,8 +168,8 @@ class OnnxEmission:
         return Tensor(self.real(replace(tensor, kind=kind)), made.expressed_type, tensor.shape)
 
     def _stored(self, real: str, kind: UniformQuantizedType, shape: tuple[int, ...], name: str) -> Tensor:
-        made = self.builder.unique(f"{name}_quantized")
-        inputs = [real, *self.parameters(kind, name)]
+        made = self.builder.stored(name)
+        inputs = [real, *self.parameters(kind, made.removesuffix(STORED))]
         self.builder.node("QuantizeLinear", inputs, [made], made, self._layout(kind))
         return self._within(Tensor(made, kind, shape), name)
 
@@ -233,8 +233,9 @@ class OnnxEmission:
         extra: Sequence[str] = (),
     ) -> Tensor:
         """Emit an op that reads and writes stored integers, without casts."""
-        made = self.builder.unique(f"{name}_quantized" if isinstance(kind, UniformQuantizedType) else name)
-        self.builder.node(op, [*(tensor.name for tensor in inputs), *extra], [made], made, attributes)
+        made = self.builder.stored(name) if isinstance(kind, UniformQuantizedType) else self.builder.unique(name)
+        named = made.removesuffix(STORED)
+        self.builder.node(op, [*(tensor.name for tensor in inputs), *extra], [made], named, attributes)
         return Tensor(made, kind, tuple(shape))
 
     def _qoperator(
@@ -254,14 +255,15 @@ class OnnxEmission:
         if rule is None or any(tensor.quantized is None for tensor in inputs) or kind.storage.type.width != 8:
             return None
         parts = [
-            TensorParts(tensor.name, *self.parameters(quantized, tensor.name.removesuffix("_quantized")))
+            TensorParts(tensor.name, *self.parameters(quantized, tensor.name.removesuffix(STORED)))
             for tensor in inputs
             if (quantized := tensor.quantized) is not None
         ]
-        made = self.builder.unique(f"{name}_quantized")
-        node = rule.make(parts, TensorParts(made, *self.parameters(kind, name)))
+        made = self.builder.stored(name)
+        named = made.removesuffix(STORED)
+        node = rule.make(parts, TensorParts(made, *self.parameters(kind, named)))
         changed = {**attributes, **rule.attributes(self.builder.opset)}
-        self.builder.node(rule.name, node, [made], name, changed, rule.domain)
+        self.builder.node(rule.name, node, [made], named, changed, rule.domain)
         return self._within(Tensor(made, kind, shape), name)
 
     def reshaped(self, tensor: Tensor, shape: Sequence[int], name: str) -> Tensor:

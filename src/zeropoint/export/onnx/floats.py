@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.dialects.builtin import IntegerType, f32, i64
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -25,6 +25,7 @@ from zeropoint.export.scatters import combination
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.constants import splat_value
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
@@ -185,6 +186,14 @@ def rsqrt(op: hlo.RsqrtOp, emit: OnnxEmission) -> None:
     value = _exact(emit, op.operand)
     root = emit.apply("Sqrt", [value], value.kind, value.shape, f"{emit.name(op.result)}/sqrt")
     _finish(emit, op, "Reciprocal", [root])
+
+
+def divide(op: hlo.DivideOp, emit: OnnxEmission) -> None:
+    """Div, or Reciprocal for 1 divided by a value, except in OpenVINO, where it is a power."""
+    if splat_value(op.lhs, emit.weights) == 1 and element_of(op.result) == f32 and not emit.for_openvino:
+        _finish(emit, op, "Reciprocal", [_exact(emit, op.rhs)])
+    else:
+        function(op, emit)
 
 
 def convert(op: hlo.ConvertOp, emit: OnnxEmission) -> None:
@@ -366,6 +375,7 @@ OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
     hlo.RemainderOp: remainder,
     hlo.ReshapeOp: reshape,
     hlo.ReverseOp: reverse,
+    hlo.DivideOp: divide,
     hlo.RsqrtOp: rsqrt,
     hlo.ScatterOp: scatter,
     hlo.SelectOp: select,

@@ -25,6 +25,8 @@ from onnx import (
 
 from zeropoint.ir.tensors import Array
 
+STORED = "_quantized"
+"""The end of the names of tensors of integers."""
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
 LEAST_OPSET = 13
@@ -70,6 +72,17 @@ class GraphBuilder:
         count = self.taken.get(name, 0)
         self.taken[name] = count + 1
         return self.unique(f"{name}_{count}") if count else name
+
+    def stored(self, name: str) -> str:
+        """A name for the integers of a tensor: that of the tensor with `_quantized`, which no other one has.
+
+        The importer gives the tensor the name before `_quantized`, and a second export gets the same names from it.
+        """
+        stem, count = name, 0
+        while f"{stem}{STORED}" in self.taken:
+            count += 1
+            stem = f"{name}_{count}"
+        return self.unique(f"{stem}{STORED}")
 
     def needs(self, opset: int) -> None:
         """Require at least this opset."""
@@ -136,10 +149,10 @@ class GraphBuilder:
 
     def finish(self, name: str, metadata: Mapping[str, object]) -> ModelProto:
         """The model, with the lowest opset and IR version that can represent it."""
-        used = {name for node in self.nodes for name in node.input}
-        used |= {entry.value for each in self.annotations for entry in each.quant_parameter_tensor_names}
+        used = [name for node in self.nodes for name in node.input]
+        used += [entry.value for each in self.annotations for entry in each.quant_parameter_tensor_names]
         # Constants that no node reads are not written.
-        constants = [tensor for name, tensor in self.constants.items() if name in used]
+        constants = [self.constants[name] for name in dict.fromkeys(used) if name in self.constants]
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, constants)
         graph.quantization_annotation.extend(self.annotations)
         opsets = [helper.make_opsetid("", self.opset)]

@@ -203,12 +203,11 @@ def side(kernel: ExportKernel, emit: OnnxEmission, value: SSAValue) -> Tensor:
     arguments = kernel.region.body.block.args
     op = value.owner
     if isinstance(op, BroadcastInDimOp) and op.operand in arguments:
-        inner = _source(kernel, emit, kernel.port(op.operand))
-        shape = op.aligned_shape
-        array = emit.array(kernel.region.inputs[kernel.port(op.operand)])
+        port, shape = kernel.port(op.operand), op.aligned_shape
+        array = emit.array(kernel.region.inputs[port])
         if array is not None:
-            return emit.constant(array.reshape(shape), inner.kind, emit.name(op.operand))
-        return emit.reshaped(inner, shape, _name(kernel, emit))
+            return emit.constant(array.reshape(shape), kernel.specs[port], emit.name(kernel.region.inputs[port]))
+        return emit.reshaped(_source(kernel, emit, port), shape, _name(kernel, emit))
     if value in arguments:
         port = kernel.port(value)
         loose = emit.loose.get(kernel.region.inputs[port])

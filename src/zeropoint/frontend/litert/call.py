@@ -58,6 +58,10 @@ class CallValues:
 
     def constant(self, tensor: LiteRtTensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:
         """A constant: the stored elements, or the dequantized ones of a quantized tensor (f32, pinned if `kind`)."""
+        with self.build.at(tensor.name):
+            return self._constant(tensor, stored, kind)
+
+    def _constant(self, tensor: LiteRtTensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:
         if not tensor.is_quantized:
             return self.build.constant(stored)
         scales, points = tensor.scales, tensor.zero_points

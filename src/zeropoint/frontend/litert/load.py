@@ -24,11 +24,11 @@ from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, inside, read_model
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.tensors import element_of_dtype
-from zeropoint.ir.annotations import FILE_HAS_FLOATS, OF_PORT
+from zeropoint.ir.annotations import FILE_HAS_FLOATS, FILE_ORDER
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import name_location
-from zeropoint.ir.program import Program, name_attributes
+from zeropoint.ir.program import Program, name_attributes, with_orders
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import TransposeOp
 from zeropoint.ir.tensors import shape_of
@@ -89,8 +89,8 @@ class _Importer:
         self._values = CallValues(model, self._build)
         self._problems: list[str] = []
         self._has_casts = any(operator.name in CASTS for operator in model.operators)
-        self._quantized_apart: dict[int, tuple[SSAValue, Sequence[int]]] = {}
-        """Float inputs that are quantized to several types, with the order of the tensor's dimensions."""
+        self._moved_inputs: dict[int, tuple[SSAValue, Sequence[int]]] = {}
+        """Inputs that have another order of dimensions in the file, with that order."""
 
     def _check_names(self, ports: Ports, what: str) -> None:
         for name, count in Counter(name for name, _ in ports).items():
@@ -110,10 +110,10 @@ class _Importer:
         """The program. Raises ModelError naming every operator that cannot be converted."""
         for (name, index), argument, order in zip(self._model.inputs, self._block.args, self._moved, strict=True):
             argument.location = self._build.location = name_location(name)
-            kinds = self._kinds_beside(index)
-            if len(kinds) > 1:
-                self._quantized_apart[index] = (argument, order)
-            self._values.put(index, self._moved_port(argument, order, kinds[0] if len(kinds) == 1 else None))
+            if list(order) != sorted(order):
+                self._moved_inputs[index] = (argument, order)
+            kind = self._model.tensors[index].quantized
+            self._values.put(index, self._moved_port(argument, order, kind))
         lost: set[int] = set()
         for operator in shown(self._model.operators, "import"):
             if lost.isdisjoint(operator.inputs) or operator.name not in CONVERTERS:
@@ -123,7 +123,7 @@ class _Importer:
         if self._problems:
             count = f"{len(self._problems)} operators are" if len(self._problems) > 1 else "1 operator is"
             raise ModelError(f"{count} not supported: {listed(self._problems)}")
-        results = self._results()
+        results, orders = self._results()
         self._block.add_op(ReturnOp(*results))
         remove_dead_ops(self._block)
         types = ([value.type for value in self._block.args], [value.type for value in results])
@@ -132,8 +132,10 @@ class _Importer:
             "main",
             types,
             Region(self._block),
-            arg_attrs=name_attributes(names[0], self._build.input_bounds(self._block)),
-            res_attrs=name_attributes(names[1]),
+            arg_attrs=with_orders(
+                name_attributes(names[0], self._build.input_bounds(self._block)), FILE_ORDER, self._moved
+            ),
+            res_attrs=with_orders(name_attributes(names[1]), FILE_ORDER, orders),
         )
         return Program(ModuleOp([function]), self._weights)
 
@@ -142,33 +144,22 @@ class _Importer:
         if list(order) == sorted(order):
             return value
         value = value if kind is None else self._values.pinned(value, kind)
-        made = TransposeOp(value, order)
-        made.attributes[OF_PORT] = UnitAttr()
-        return self._build.insert(made)
+        return self._build.insert(TransposeOp(value, order))
 
-    def _kinds_beside(self, index: int) -> list[UniformQuantizedType | None]:
-        """The type of a quantized tensor; for a float, the types that it is quantized to or dequantized from."""
-        own = self._model.tensors[index].quantized
-        if own is not None:
-            return [own]
-        found: list[UniformQuantizedType | None] = []
+    def _returned_type(self, index: int) -> UniformQuantizedType | None:
+        """The type of an output: its own, or that of the integers which a DEQUANTIZE converts to it."""
         for operator in self._model.operators:
-            if operator.name == "QUANTIZE" and operator.inputs[:1] == (index,):
-                beside = operator.outputs
-            elif operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,):
-                beside = operator.inputs
-            else:
-                continue
-            if beside and beside[0] >= 0:  # otherwise the file is broken, and the conversion reports it
-                found.append(self._model.tensors[beside[0]].quantized)
-        return list(dict.fromkeys(found)) or [None]
+            # If there is no operand, the file is broken, and the conversion reported it.
+            if operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,) and operator.inputs[:1] > (-1,):
+                return self._model.tensors[operator.inputs[0]].quantized
+        return self._model.tensors[index].quantized
 
     def _converted(self, operator: Operator, converter: CallConverter) -> SSAValue | tuple[SSAValue, ...]:
-        """The results of an operator. If an input has several QUANTIZE operators, it is transposed for each."""
-        apart = self._quantized_apart.get(operator.inputs[0]) if operator.inputs else None
-        if apart is None or operator.name != "QUANTIZE":
+        """The results of an operator. A QUANTIZE of an input comes before the transpose of the input."""
+        moved = self._moved_inputs.get(operator.inputs[0]) if operator.inputs else None
+        if moved is None or operator.name != "QUANTIZE" or self._model.tensors[operator.inputs[0]].is_quantized:
             return converter(Call(operator, self._values))
-        return self._moved_port(*apart, self._model.tensors[operator.outputs[0]].quantized)
+        return self._moved_port(*moved, self._model.tensors[operator.outputs[0]].quantized)
 
     def _convert(self, operator: Operator, lost: set[int]) -> None:
         where = _described(operator, self._model)
@@ -189,6 +180,9 @@ class _Importer:
                 raise NodeError(f"found {len(operator.outputs)} outputs, expected {len(results)}")
             for index, value in zip(operator.outputs, results, strict=True):
                 self._check_result(self._model.tensors[index], value)
+                self._build.location = name_location(self._model.tensors[index].name)
+                if isinstance(value.owner, Operation) and len(results) > 1:
+                    value.owner.location = self._build.location
                 if self._is_padding(operator):
                     self._values.found[index] = value
                 else:
@@ -234,15 +228,19 @@ class _Importer:
                 f"found shape {list(tensor.shape)} of its result, expected {list(shape_of(value))}; the file is broken"
             )
 
-    def _results(self) -> list[SSAValue]:
+    def _results(self) -> tuple[list[SSAValue], list[Sequence[int]]]:
+        """The values that the program returns, and the order of each one's dimensions in the file."""
         found: list[SSAValue] = []
+        orders: list[Sequence[int]] = []
         for name, index in self._model.outputs:
             try:
                 value = self._values.value(index)
             except NodeError as error:
                 raise ModelError(f"output '{name}': {error}") from error
+            self._build.location = name_location(name)
             order = port_order(self._model.metadata, "outputs", name, len(shape_of(value)))
-            kind, moved = self._kinds_beside(index)[0], list(order) != sorted(order)
+            kind, moved = self._returned_type(index), list(order) != sorted(order)
             value = self._moved_port(value, [int(axis) for axis in np.argsort(order)], kind)
             found.append(self._values.pinned(value, kind) if moved and kind is not None else value)
-        return found
+            orders.append(order)
+        return found, orders

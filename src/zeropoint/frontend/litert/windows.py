@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.convolution import unless
+from zeropoint.ir.annotations import CHANNELS_LAST
 from zeropoint.ir.stablehlo import AddOp, DivideOp, MaximumOp, ReduceWindowOp
 from zeropoint.ir.stablehlo.bodies import binary_body
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_shape
@@ -95,17 +97,17 @@ def _reduced(
     call: Call, value: SSAValue, window: LiteRtWindow, initial: float, op: Callable[[SSAValue, SSAValue], Operation]
 ) -> SSAValue:
     batch, _, _, channels = shape_of(value)
-    return call.build.insert(
-        ReduceWindowOp(
-            [value],
-            [call.build.scalar(initial, value)],
-            [with_shape(value, [batch, *window.outputs, channels])],
-            [1, *window.kernel, 1],
-            binary_body(op, element_of(value)),
-            window_strides=unless(1, [1, *window.strides, 1]),
-            padding=[(0, 0), *window.padding, (0, 0)] if any(map(any, window.padding)) else None,
-        )
+    made = ReduceWindowOp(
+        [value],
+        [call.build.scalar(initial, value)],
+        [with_shape(value, [batch, *window.outputs, channels])],
+        [1, *window.kernel, 1],
+        binary_body(op, element_of(value)),
+        window_strides=unless(1, [1, *window.strides, 1]),
+        padding=[(0, 0), *window.padding, (0, 0)] if any(map(any, window.padding)) else None,
     )
+    made.attributes[CHANNELS_LAST] = UnitAttr()
+    return call.build.insert(made)
 
 
 def max_pool(call: Call) -> SSAValue:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -131,6 +132,13 @@ class Builder:
         op.location = self.location
         self.block.add_op(op)
         return op.results[0]
+
+    @contextmanager
+    def at(self, name: str) -> Generator[None]:
+        """A context in which inserted ops have the location of a tensor, such as a constant of the file."""
+        outside, self.location = self.location, name_location(name)
+        yield
+        self.location = outside
 
     def apply(self, op: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
         """Append an op that takes only operands."""

@@ -121,6 +121,10 @@ class OnnxNode:
             return self._build.reshape(value, ())
         return self._build.constant(array.reshape(()), location=name_location(self._inputs[index]))
 
+    def input_name(self, index: int) -> str:
+        """The name of the tensor that is an input."""
+        return self._inputs[index]
+
     def integers_at(self, index: int, name: str) -> tuple[int, ...] | None:
         """`parameter` as integers."""
         array = self.parameter(index, name)

@@ -25,7 +25,6 @@ from zeropoint.frontend.onnx.elementwise import converted, saturated
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.annotations import BY_CHANNEL, FILE_HAS_FLOATS
-from zeropoint.ir.locations import location_of
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
 from zeropoint.ir.stablehlo import AddOp, ClampOp, DivideOp, MultiplyOp, RoundNearestEvenOp, SubtractOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
@@ -186,7 +185,8 @@ def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builde
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
     pinned = stored is not None and scales is not None and (points is not None or not node.has(where.zero_point))
     if pinned and stored is not None and scales is not None and stored.dtype in STORAGE:
-        return _pinned(value, stored, where, scales, points, build)
+        with build.at(node.input_name(index)):
+            return _pinned(value, stored, where, scales, points, build)
     number = converted(value, f32, build)
     if node.has(where.zero_point):
         zero = converted(node.operand(where.zero_point), f32, build)
@@ -232,10 +232,7 @@ def _pinned(
         stored, points = _mirrored_weights(stored.astype(np.int64), STORAGE[dtype], where, scales, points)
         quantized_type = _type(value, where, STORAGE[dtype], np.abs(scales), points)
     made = build.quantized_constant(stored, quantized_type)
-    real = DequantizeCastOp(made, with_element(made, f32))
-    result = build.insert(real)
-    real.location = location_of(value)  # the constant keeps its name
-    return result
+    return build.insert(DequantizeCastOp(made, with_element(made, f32)))
 
 
 def _mirrored(storage: Storage, scales: Array, points: Array | None) -> tuple[Array, Array | None]:
