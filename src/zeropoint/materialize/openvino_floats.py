@@ -42,6 +42,11 @@ def of_dtype(kind: UniformQuantizedType) -> AffineParameters:
     return replace(kind.affine, storage_min=first, storage_max=last)
 
 
+def above_zero(run: FloatArithmetic, value: SSAValue, kind: UniformQuantizedType, zero: int = 0) -> SSAValue:
+    """Stored integers minus `zero`, in f32."""
+    return run.to(run.plus(run.centred(value, kind), kind.zero_point - zero), f32)
+
+
 def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
     """Floats quantized to the result's type. They are clamped before they are rounded."""
     if not by.is_scale:

@@ -171,16 +171,17 @@ def _linear(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChann
 
 def real_steps(kind: AffineParameters, factor: np.float32) -> tuple[np.float32, np.float32]:
     """The real number of one step of a type, and that of its least stored integer, times a factor."""
-    low, high = (F32(F32(end) * factor) for end in _ends(kind, None))
+    unit, zero = F32(F32(kind.scale.item()) * factor), int(kind.zero_point.item())
+    low, high = (F32(F32(end - zero) * unit) for end in (kind.storage_min, kind.storage_max))
     return F32(F32(high - low) / STEPS), low
 
 
-def rescaling(unit: np.float32, result: AffineParameters) -> tuple[np.float32, np.float32]:
+def rescaling(unit: PerChannel, result: AffineParameters) -> tuple[PerChannel, PerChannel]:
     """k and shift: rne(fl(fl(k * v) + shift)) are the steps of the result above its least stored integer, for `v` in
     multiples of `unit`."""
     low, high = _ends(result, unit)
-    k = F32(STEPS / (high - low))
-    return k, F32(-low * k)
+    k = STEPS / (high - low)
+    return k, -low * k
 
 
 def moved_rescaling(
