@@ -8,6 +8,7 @@ Sources: `EltwiseBaseTransformation::getNotEmpty` and the converters in `export/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -24,6 +25,9 @@ from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS
 
 PRODUCTS = frozenset(CONTRACTIONS) - {"transpose_convolution"}
+MATRICES = ("batch_matmul", "fully_connected")
+CHANNELS = 2
+"""The number of first dimensions along which a constant may have several numbers and still change a range."""
 JOINED = "concatenate"
 """The kernel that files have on stored integers, without casts."""
 
@@ -125,6 +129,15 @@ class FileOperand:
         """
         return self.is_cast and self.is_alone and not (self.is_moved and self.kind.zero_point == 0)
 
+    def is_followed(self, shape: Sequence[int]) -> bool:
+        """Whether an elementwise op with a constant is computed in the convolution or product before the casts.
+
+        The constant has one number, or one for each channel.
+        """
+        channels = len(shape) - 1 if _is_matrix(self.source) else 1
+        is_by_channel = all(size == 1 for axis, size in enumerate(shape) if axis != channels)
+        return is_by_channel and not self.is_reshaped and takes_followers(self.source, self.kind, self.kernel.weights)
+
     @property
     def is_product(self) -> bool:
         """Whether a convolution or product stands before the casts."""
@@ -177,6 +190,45 @@ def _is_product(operand: FileOperand) -> bool:
 def _has_one_number_per_channel(operand: FileOperand) -> bool:
     shape = operand.shape
     return prod(shape[min(len(shape) - 1, 2) :]) == 1
+
+
+def takes_followers(source: SSAValue, kind: UniformQuantizedType, weights: Weights) -> bool:
+    """Whether OpenVINO computes an elementwise op with a constant in the convolution or product that makes its operand.
+
+    That is so if nothing else reads the operand, and no zero point has to be subtracted.
+    """
+    maker = defining_op(source)
+    if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in PRODUCTS:
+        return False
+    is_cast = _is_last(maker) and not _is_clipped(maker, weights)
+    return is_cast and not kind.zero_points.any() and len(readings(source, kind)) == 1
+
+
+def shape_in_file(
+    constant: Sequence[int], result: Sequence[int], source: SSAValue, kind: UniformQuantizedType, weights: Weights
+) -> tuple[int, ...]:
+    """The shape of a constant operand of a sum or product with `source`.
+
+    In the kernel of a product of matrices, OpenVINO 2026.4.1 reads numbers of channels along the columns. Those in the
+    kernel of a convolution have another rounding. So files repeat them in each column, which is computed apart.
+    """
+    if not takes_followers(source, kind, weights):
+        return tuple(constant)
+    return tuple(result) if len(constant) <= CHANNELS else (*constant[:-1], result[-1])
+
+
+def is_by_channel(shape: Sequence[int]) -> bool:
+    """Whether OpenVINO changes the range of the result by a constant, instead of computing with its elements.
+
+    It does so by one number, or by one for each element of the first two dimensions.
+    """
+    return all(size == 1 for size in shape[CHANNELS:])
+
+
+def _is_matrix(source: SSAValue) -> bool:
+    """Whether a value is a product of matrices."""
+    maker = defining_op(source)
+    return isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in MATRICES
 
 
 def _only_repeats(region: QuantizeRegionOp) -> bool:

@@ -11,13 +11,18 @@ from zeropoint.ir.tensors import Array
 from zeropoint.materialize import onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel
-from zeropoint.materialize.openvino_constants import is_by_channel, real_constant, wide
-from zeropoint.materialize.openvino_floats import REASON, above_zero, of_dtype, stored_again, stored_steps
-from zeropoint.materialize.openvino_operands import FileOperand, expressed
-from zeropoint.numerics.openvino import real_steps, rescaling
+from zeropoint.materialize.openvino_constants import (
+    ONE,
+    in_file,
+    real_constant,
+    stored_in_range,
+    stored_product,
+    wide,
+)
+from zeropoint.materialize.openvino_floats import REASON, above_zero, of_dtype, stored_again
+from zeropoint.materialize.openvino_operands import FileOperand, expressed, is_by_channel
+from zeropoint.numerics.openvino import real_steps
 from zeropoint.numerics.storage import dtype_range
-
-ONE = np.float32(1)
 
 
 def multiply(kernel: MaterializedKernel) -> SSAValue:
@@ -36,14 +41,11 @@ def multiply(kernel: MaterializedKernel) -> SSAValue:
 
 def _with_constant(run: FloatArithmetic, value: SSAValue, operand: FileOperand, constant: Array) -> SSAValue:
     """A product with a constant, whose positive numbers per channel change the ends of the result's range."""
-    kind = operand.kind
-    centred = run.to(run.centred(value, kind), f32)
-    units = constant * np.float32(kind.scale)
-    if not is_by_channel(units) or (units <= 0).any():
-        return stored_again(run, run.made(hlo.MultiplyOp(centred, wide(run, centred, units))), ONE)
-    k, shift = (np.asarray(numbers, np.float32) for numbers in rescaling(units, of_dtype(run.kernel.output_type)))
-    product = run.made(hlo.MultiplyOp(centred, wide(run, centred, k)))
-    return stored_steps(run, run.made(hlo.AddOp(product, wide(run, centred, shift))))
+    centred = run.to(run.centred(value, operand.kind), f32)
+    units = in_file(operand, constant) * np.float32(operand.kind.scale)
+    if is_by_channel(units.shape) and (units > 0).all():
+        return stored_in_range(run, operand, centred, units)
+    return stored_product(run, operand, units, run.made(hlo.MultiplyOp(centred, wide(run, centred, units))))
 
 
 def _product(run: FloatArithmetic, values: list[SSAValue], pair: tuple[FileOperand, FileOperand]) -> SSAValue:

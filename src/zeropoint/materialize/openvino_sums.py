@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo

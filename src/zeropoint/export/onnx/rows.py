@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
-from zeropoint.export.onnx.constant_operands import joined_operand
+from zeropoint.export.onnx.constant_operands import in_columns, joined_operand
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
@@ -207,7 +207,7 @@ def side(kernel: ExportKernel, emit: OnnxEmission, value: SSAValue) -> Tensor:
         shape = op.aligned_shape
         array = emit.array(kernel.region.inputs[kernel.port(op.operand)])
         if array is not None:
-            return emit.constant(array.reshape(shape), inner.kind, emit.name(op.operand))
+            return emit.constant(in_columns(kernel, emit, array.reshape(shape)), inner.kind, emit.name(op.operand))
         return emit.reshaped(inner, shape, _name(kernel, emit))
     if value in arguments:
         port = kernel.port(value)
