@@ -12,7 +12,7 @@ from zeropoint.materialize import onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
-from zeropoint.materialize.openvino_floats import REASON, above_zero, fused, of_dtype, requantized, stored_again
+from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
 from zeropoint.materialize.openvino_operands import FileOperand, expressed
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.storage import dtype_range
@@ -36,6 +36,8 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     values, number = operands_of(kernel, op), expressed(pair)
     run, term, other = FloatArithmetic(kernel, REASON), pair[number], pair[1 - number]
     stored = above_zero(run, values[1 - number], other.kind)
+    if not _is_convolved(term) and _is_convolved(other) and _is_fused(other, term):
+        stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
     if _is_convolved(term) and _is_fused(term, other):
         before = kernel.unrounded[values[number]]
         by = SumTerm.of(of_dtype(term.kind), of_dtype(other.kind), before.unit)
@@ -48,6 +50,16 @@ def add(kernel: MaterializedKernel) -> SSAValue:
         return bounded(kernel, stored_again(run, total, np.float32(other.kind.scale)))
     result = RangeFactors.of(of_dtype(kernel.output_type), np.float32(other.kind.scale))
     return bounded(kernel, requantized(run, UnroundedFloats(total), result))
+
+
+def _unrounded(run: FloatArithmetic, kind: UniformQuantizedType, of: UnroundedFloats) -> SSAValue:
+    """The result of a convolution in steps of its type, clamped but not rounded."""
+    by = RangeFactors.of(of_dtype(kind), of.unit)
+    if by.is_scale:
+        steps = run.made(hlo.MultiplyOp(of.value, along(run, of.value, by.scale, of.axis)))
+    else:
+        steps = fused(run, of, by.scale, by.shift)
+    return run.clamped(steps, *map(np.float32, dtype_range(kind.storage.dtype)))
 
 
 def _folded(
