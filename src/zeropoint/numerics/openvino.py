@@ -24,9 +24,11 @@ It overwrites the other operand in place. If that is the convolution's own input
 it, the sum is a kernel of its own. The convolution's result is rounded to q1, and then expressed in steps of the other
 operand, too: t = fma(q1, `term_steps`).
 
-So are sums of other values, which are quantized as those stored again (below): q1 is the operand that nothing else
-reads, or the first. If both have other readers, the sum is fma(fl(q1 - zero), ratio, q2), with the numbers of
-`term_zero`, and the product is rounded if float ops read q1. q1 is then a convolution, or the first.
+So are sums of other values, which are quantized as those stored again (below), or as above if one of them is a
+convolution that only the sum reads. Which operand q1 is expressed in steps of the other follows from the file
+(`materialize/openvino_operands.py`). If it has other readers, or no casts of its own, the sum is
+fma(fl(q1 - zero), ratio, q2), with the numbers of `term_zero`, and the product is rounded if float ops read q1. If q2
+is a convolution that only the sum reads, and q1 is a product of matrices, q2 is clamped but not rounded.
 
 A constant is expressed in steps of the other operand: c = fl(real / s1). If it is one number, or one for each element
 of the first two dimensions, it moves the result's range: `moved_ends`. Any other is added, fl((q1 - z1) + c), and the
@@ -38,9 +40,9 @@ part of the convolution, too:
 - t = clamp(fl(fl(v * fl(1 / 6)) + 0.5), 0, 1);
 - q = rne(fma(fl(v * t), scale, shift)).
 
-A product with a number is one of q1 - z1 at the scale fl(s1 * number). A product of two values that nothing else reads
-is one of real numbers, r = fma(q, `real_steps`); if z2 is 0, of the first, times s2, and of q2. Both are quantized as
-values that are stored again.
+A product with positive constants is one of q1 - z1 at the scales fl(s1 * c). A product of two values is one of real
+numbers, r = fma(q, `real_steps`); if z2 is 0, of the first, times s2, and of q2. With other readers, and without casts
+of its own, r = fl((q - z) * s). Both products are quantized as values that are stored again.
 
 A mean divides the sum of stored integers by their number: v = fl(sum / count), or over windows fl(sum * fl(1 / count)).
 Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided by s_in, and fl(z_in * scale) subtracted
