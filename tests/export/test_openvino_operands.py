@@ -167,6 +167,19 @@ def test_every_pair_of_operands_is_predicted(op: str, first: str, second: str, t
         _is_predicted(graph, [graph.cast(made, (scale * (8 if op == "Mul" else 1), zero))], tmp_path)
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [("image", "concatenation"), ("image", "transpose"), ("transpose", "concatenation"), ("convolution", "image")],
+)
+def test_sums_of_operands_with_other_readers(pair: tuple[str, str], tmp_path: Path) -> None:
+    for types in TYPES:
+        graph = Graph()
+        operands = [OPERANDS[name](graph, kind) for name, kind in zip(pair, types, strict=False)]
+        outputs = [graph.cast(graph.node("Add", *operands), types[2])]
+        outputs += [graph.cast(graph.node("Sigmoid", operand), (1 / 256, 0)) for operand in operands]
+        _is_predicted(graph, outputs, tmp_path)
+
+
 @pytest.mark.parametrize("op", ["Add", "Mul"])
 def test_numbers_per_row_after_a_product_of_matrices(op: str, tmp_path: Path) -> None:
     """OpenVINO 2026.4.1 reads them along the columns if the product has zero point 0: 82 % of the values were wrong."""

@@ -121,13 +121,17 @@ class FileOperand:
         return kernel in PASSES_ELEMENTS or (kernel in CONTRACTIONS and not _is_last(maker))
 
     @property
-    def is_folded(self) -> bool:
-        """Whether OpenVINO can express the operand in other units where it is quantized.
+    def is_stored(self) -> bool:
+        """Whether OpenVINO reads stored integers.
 
-        That is not so if another op reads it, and if OpenVINO drops the casts, which it does with zero point 0 after an
-        op that moves stored integers.
+        It drops the casts after an op that moves them, if they have zero point 0.
         """
-        return self.is_cast and self.is_alone and not (self.is_moved and self.kind.zero_point == 0)
+        return not self.is_cast or (self.is_moved and self.kind.zero_point == 0)
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether OpenVINO expresses the operand in other units where it is quantized, which no other op may read."""
+        return self.is_alone and not self.is_stored
 
     def is_followed(self, shape: Sequence[int]) -> bool:
         """Whether an elementwise op with a constant is computed in the convolution or product before the casts.

@@ -45,7 +45,7 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     elif term.is_folded:
         total = _folded(run, values[number], term.kind, other.kind, stored)
     else:
-        total = _from_zero(run, values[number], term, other.kind, stored)
+        total = _from_zero(run, values[number], term, other, stored)
     if not any(map(_is_convolved, pair)):
         return bounded(kernel, stored_again(run, total, np.float32(other.kind.scale)))
     result = RangeFactors.of(of_dtype(kernel.output_type), np.float32(other.kind.scale))
@@ -72,16 +72,18 @@ def _folded(
 
 
 def _from_zero(
-    run: FloatArithmetic, value: SSAValue, term: FileOperand, other: UniformQuantizedType, stored: SSAValue
+    run: FloatArithmetic, value: SSAValue, term: FileOperand, other: FileOperand, stored: SSAValue
 ) -> SSAValue:
     """fma(q - zero, ratio, stored), or two roundings if an elementwise op reads the operand, too.
 
-    OpenVINO then computes the product in another kernel, which the elementwise ops of the operand share.
+    OpenVINO then computes the product in another kernel, which the elementwise ops of the operand share. It does not
+    if one of the operands is read as stored integers.
     """
-    zero, ratio = term_zero(of_dtype(term.kind), of_dtype(other))
+    zero, ratio = term_zero(of_dtype(term.kind), of_dtype(other.kind))
     moved = run.plus(above_zero(run, value, term.kind), -zero)
     others = [reader for reader in term.readings if reader is not run.kernel.region]
-    if all(isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in APART for reader in others):
+    is_apart = all(isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in APART for reader in others)
+    if is_apart or term.is_stored or other.is_stored:
         return run.fused(moved, ratio, stored)
     return run.made(hlo.AddOp(run.times(moved, ratio), stored))
 
