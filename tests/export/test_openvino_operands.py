@@ -99,6 +99,11 @@ def _concatenation(graph: Graph, kind: Type) -> str:
     return graph.cast(graph.node("Concat", *parts, axis=1), kind)
 
 
+def _pool(graph: Graph, kind: Type) -> str:
+    value = graph.input((1, 8, 16, 16), INNER)
+    return graph.cast(graph.node("AveragePool", value, kernel_shape=[2, 2], strides=[2, 2]), kind)
+
+
 def _sum(graph: Graph, kind: Type) -> str:
     parts = [graph.input(IMAGE, (scale, 7)) for scale in (2.0**-5, 2.0**-4)]
     return graph.cast(graph.node("Add", *parts), kind)
@@ -121,7 +126,7 @@ def _constant_per_channel(graph: Graph, kind: Type) -> str:
 
 
 COMPUTED = (
-    _image, _convolution, _fully_connected, _matmul, _transpose, _slice, _concatenation, _sum, _number_per_channel,
+    _image, _convolution, _fully_connected, _matmul, _transpose, _slice, _concatenation, _pool, _sum, _number_per_channel,
     _number_per_column,
 )  # fmt: skip
 CONSTANT = (_constant, _constant_per_channel)
@@ -169,7 +174,13 @@ def test_every_pair_of_operands_is_predicted(op: str, first: str, second: str, t
 
 @pytest.mark.parametrize(
     "pair",
-    [("image", "concatenation"), ("image", "transpose"), ("transpose", "concatenation"), ("convolution", "image")],
+    [
+        ("image", "concatenation"),
+        ("image", "transpose"),
+        ("transpose", "concatenation"),
+        ("convolution", "image"),
+        ("image", "pool"),
+    ],
 )
 def test_sums_of_operands_with_other_readers(pair: tuple[str, str], tmp_path: Path) -> None:
     for types in TYPES:

@@ -25,6 +25,8 @@ from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS
 
 PRODUCTS = frozenset(CONTRACTIONS) - {"transpose_convolution"}
+CASTING = ("average_pool", "mean", "transpose_convolution")
+"""Kernels besides `PRODUCTS` in which OpenVINO casts their results."""
 MATRICES = ("batch_matmul", "fully_connected")
 CHANNELS = 2
 """The number of first dimensions along which a constant may have several numbers and still change a range."""
@@ -127,6 +129,12 @@ class FileOperand:
         It drops the casts after an op that moves them, if they have zero point 0.
         """
         return not self.is_cast or (self.is_moved and self.kind.zero_point == 0)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether OpenVINO reads a tensor that the kernel of another op made: stored integers or casts in that kernel."""
+        maker = self.maker
+        return self.is_stored or self.is_product or (maker is not None and maker.logical_kernel.data in CASTING)
 
     @property
     def is_folded(self) -> bool:

@@ -77,13 +77,13 @@ def _from_zero(
     """fma(q - zero, ratio, stored), or two roundings if an elementwise op reads the operand, too.
 
     OpenVINO then computes the product in another kernel, which the elementwise ops of the operand share. It does not
-    if one of the operands is read as stored integers.
+    if one of the operands is read as stored integers, or comes from the kernel of a convolution, product or pool.
     """
     zero, ratio = term_zero(of_dtype(term.kind), of_dtype(other.kind))
     moved = run.plus(above_zero(run, value, term.kind), -zero)
     others = [reader for reader in term.readings if reader is not run.kernel.region]
     is_apart = all(isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in APART for reader in others)
-    if is_apart or term.is_stored or other.is_stored:
+    if is_apart or term.is_apart or other.is_apart:
         return run.fused(moved, ratio, stored)
     return run.made(hlo.AddOp(run.times(moved, ratio), stored))
 
