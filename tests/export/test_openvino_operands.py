@@ -126,8 +126,8 @@ def _constant_per_channel(graph: Graph, kind: Type) -> str:
 
 
 COMPUTED = (
-    _image, _convolution, _fully_connected, _matmul, _transpose, _slice, _concatenation, _pool, _sum, _number_per_channel,
-    _number_per_column,
+    _image, _convolution, _fully_connected, _matmul, _transpose, _slice, _concatenation, _pool, _sum,
+    _number_per_channel, _number_per_column,
 )  # fmt: skip
 CONSTANT = (_constant, _constant_per_channel)
 OPERANDS: Mapping[str, Callable[[Graph, Type], str]] = {build.__name__[1:]: build for build in (*COMPUTED, *CONSTANT)}

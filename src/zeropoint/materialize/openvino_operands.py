@@ -132,7 +132,7 @@ class FileOperand:
 
     @property
     def is_apart(self) -> bool:
-        """Whether OpenVINO reads a tensor that the kernel of another op made: stored integers or casts in that kernel."""
+        """Whether OpenVINO reads stored integers, or a result that was cast in the kernel of another op."""
         maker = self.maker
         return self.is_stored or self.is_product or (maker is not None and maker.logical_kernel.data in CASTING)
 
