@@ -14,7 +14,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import UnroundedFloats
-from zeropoint.numerics.openvino import PerChannel, RangeFactors, rescaling
+from zeropoint.numerics.openvino import PerChannel, RangeFactors, moved_ends, rescaling
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 
@@ -32,7 +32,7 @@ def along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axi
 def fused(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend: PerChannel) -> SSAValue:
     """fma(value, factor, addend), with factors and addends along the axis of the value's unit, if it has one."""
     if of.axis is None:
-        return run.fused(of.value, np.float32(factor), np.float32(addend))
+        return run.fused(of.value, *(np.float32(np.asarray(number).item()) for number in (factor, addend)))
     wide = run.to(of.value, f64)
     numbers = [np.broadcast_to(np.asarray(each, np.float64), np.shape(factor)) for each in (factor, addend)]
     product = run.made(hlo.MultiplyOp(wide, along(run, wide, numbers[0], of.axis)))
@@ -43,6 +43,11 @@ def of_dtype(kind: UniformQuantizedType) -> AffineParameters:
     """The parameters with the range of the dtype that holds the storage, because OpenVINO has no narrower ranges."""
     first, last = dtype_range(kind.storage.dtype)
     return replace(kind.affine, storage_min=first, storage_max=last)
+
+
+def above_zero(run: FloatArithmetic, value: SSAValue, kind: UniformQuantizedType, zero: int = 0) -> SSAValue:
+    """Stored integers minus `zero`, in f32."""
+    return run.to(run.plus(run.centred(value, kind), kind.zero_point - zero), f32)
 
 
 def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
@@ -68,8 +73,8 @@ def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
 
 def stored_again(run: FloatArithmetic, value: SSAValue, unit: np.float32) -> SSAValue:
     """Multiples of `unit`, in f32, quantized to the result's type with two roundings before the last."""
-    k, shift = rescaling(unit, of_dtype(run.kernel.output_type))
-    return stored_steps(run, run.plus(run.times(value, k), shift))
+    k, shift = rescaling(*moved_ends(of_dtype(run.kernel.output_type), unit))
+    return stored_steps(run, run.plus(run.times(value, np.float32(k)), np.float32(shift)))
 
 
 def stored_steps(run: FloatArithmetic, steps: SSAValue) -> SSAValue:

@@ -1,45 +1,277 @@
-"""Operands of sums and products in OpenVINO: where they are quantized, and what else reads them."""
+"""Operands of sums and products as OpenVINO finds them in the file.
+
+OpenVINO expresses one operand in units of the other, which depends on how the file casts them (`expressed`), on the ops
+that compute them and on what else reads them.
+
+Sources: `EltwiseBaseTransformation::getNotEmpty` and the converters in `export/onnx/`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.definitions import defining_op
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.weights import Weights
 from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS
 
-
-def is_rounded(value: SSAValue) -> bool:
-    """Whether a value is quantized by an op of its own, or by one that is no contraction and moves no elements."""
-    maker = value.owner
-    if isinstance(maker, QuantizeRegionOp):
-        return not is_moved(value) and maker.logical_kernel.data not in CONTRACTIONS
-    return not isinstance(maker, hlo.ConstantOp)
-
-
-def is_moved(value: SSAValue) -> bool:
-    """Whether a value has the elements of another one."""
-    maker = value.owner
-    return isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in PASSES_ELEMENTS
+PRODUCTS = frozenset(CONTRACTIONS) - {"transpose_convolution"}
+CASTING = ("average_pool", "mean", "transpose_convolution")
+"""Kernels besides `PRODUCTS` in which OpenVINO casts their results."""
+MATRICES = ("batch_matmul", "fully_connected")
+CHANNELS = 2
+"""The number of first dimensions along which a constant may have several numbers and still change a range."""
+JOINED = "concatenate"
+"""The kernel that files have on stored integers, without casts."""
 
 
-def readers(kernel: MaterializedKernel, operand: SSAValue) -> int:
-    """How many times ops read the operand in its quantized type."""
-    return len(readings(kernel, operand))
+@dataclass(frozen=True)
+class FileOperand:
+    """An operand of a binary op of a region's body, and the value that its op in the file reads."""
+
+    kernel: MaterializedKernel
+    value: SSAValue
+
+    @property
+    def argument(self) -> SSAValue | None:
+        """The argument of the body; None if the body computes the operand."""
+        made = self.value.owner
+        found = made.operand if isinstance(made, hlo.BroadcastInDimOp) else self.value
+        return found if found in self.kernel.arguments else None
+
+    @property
+    def kind(self) -> UniformQuantizedType:
+        """The operand's type."""
+        assert self.argument is not None
+        return self.kernel.type_of(self.argument)
+
+    @property
+    def outer(self) -> SSAValue:
+        """The operand of the region."""
+        assert self.argument is not None
+        return self.kernel.region.inputs[self.kernel.arguments.index(self.argument)]
+
+    @property
+    def source(self) -> SSAValue:
+        """The value that is read in the file, where ops repeat their operands themselves."""
+        found = self.outer
+        while isinstance(maker := defining_op(found), QuantizeRegionOp) and _only_repeats(maker):
+            found = maker.inputs[0]
+        return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in the file."""
+        made = self.value.owner
+        return made.aligned_shape if isinstance(made, hlo.BroadcastInDimOp) else shape_of(self.source)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the op in the file repeats the operand."""
+        return self.shape != shape_of(self.value)
+
+    @property
+    def is_reshaped(self) -> bool:
+        """Whether a reshape stands before the op in the file."""
+        return self.shape != shape_of(self.source)
+
+    @property
+    def readings(self) -> list[Operation]:
+        """The ops that read the source in the operand's type, once for each time."""
+        assert self.argument is not None
+        spec = self.kernel.region.input_specs.data[self.kernel.arguments.index(self.argument)]
+        return readings(self.source, spec)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other op reads the operand in its type."""
+        return self.is_reshaped or len(self.readings) == 1
+
+    @property
+    def maker(self) -> QuantizeRegionOp | None:
+        """The region that computes the source; None for others, and for reshaped operands."""
+        found = defining_op(self.source)
+        return found if isinstance(found, QuantizeRegionOp) and not self.is_reshaped else None
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether the op in the file reads a pair of casts.
+
+        Stored integers that are concatenated or clipped are only dequantized.
+        """
+        maker = self.maker
+        if maker is None:
+            return True
+        return maker.logical_kernel.data != JOINED and not _is_clipped(maker, self.kernel.weights)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether an op that moves stored integers stands before the casts."""
+        maker = self.maker
+        if maker is None:
+            return self.is_reshaped
+        kernel = maker.logical_kernel.data
+        return kernel in PASSES_ELEMENTS or (kernel in CONTRACTIONS and not _is_last(maker))
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether OpenVINO reads stored integers.
+
+        It drops the casts after an op that moves them, if they have zero point 0.
+        """
+        return not self.is_cast or (self.is_moved and self.kind.zero_point == 0)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether OpenVINO reads stored integers, or a result that was cast in the kernel of another op."""
+        maker = self.maker
+        return self.is_stored or self.is_product or (maker is not None and maker.logical_kernel.data in CASTING)
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether OpenVINO expresses the operand in other units where it is quantized, which no other op may read."""
+        return self.is_alone and not self.is_stored
+
+    def is_followed(self, shape: Sequence[int]) -> bool:
+        """Whether an elementwise op with a constant is computed in the convolution or product before the casts.
+
+        The constant has one number, or one for each channel.
+        """
+        channels = len(shape) - 1 if _is_matrix(self.source) else 1
+        is_by_channel = all(size == 1 for axis, size in enumerate(shape) if axis != channels)
+        return is_by_channel and not self.is_reshaped and takes_followers(self.source, self.kind, self.kernel.weights)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether a convolution or product stands before the casts."""
+        maker = self.maker
+        return maker is not None and maker.logical_kernel.data in PRODUCTS and _is_last(maker) and self.is_cast
 
 
-def readings(kernel: MaterializedKernel, operand: SSAValue) -> list[Operation]:
-    """The ops that read the operand in its quantized type, once for each time."""
-    spec = kernel.region.input_specs.data[kernel.arguments.index(operand)]
-    uses = [use for use in outer(kernel, operand).uses if not isinstance(use.operation, hlo.UniformQuantizeOp)]
-    return [
-        use.operation
-        for use in uses
-        if not isinstance(use.operation, QuantizeRegionOp) or use.operation.input_specs.data[use.index] == spec
-    ]
+def readings(value: SSAValue, spec: object) -> list[Operation]:
+    """The ops that read a value in a quantized type, once for each time. In a file, repetitions read nothing."""
+    found = list[Operation]()
+    for use in value.uses:
+        reader = use.operation
+        if not isinstance(reader, QuantizeRegionOp):
+            found += [] if isinstance(reader, hlo.UniformQuantizeOp) else [reader]
+        elif reader.input_specs.data[use.index] == spec:
+            found += readings(reader.outputs[0], spec) if _only_repeats(reader) else [reader]
+    return found
 
 
-def outer(kernel: MaterializedKernel, operand: SSAValue) -> SSAValue:
-    """The operand of the region for an argument of its body."""
-    return kernel.region.inputs[kernel.arguments.index(operand)]
+def expressed(operands: tuple[FileOperand, FileOperand]) -> int:
+    """The number of the operand that OpenVINO expresses in units of the other.
+
+    It is the only one with casts, else the one that nothing else reads, else a convolution or product, else one with
+    one number in each channel, else the first.
+    """
+    casts, alone, products, channels = (
+        [fact(operand) for operand in operands]
+        for fact in (_is_cast, _is_alone, _is_product, _has_one_number_per_channel)
+    )
+    # Without casts, numbers per channel count before other readers do.
+    order = [casts, alone, products, channels] if any(casts) else [channels, alone]
+    for facts in order:
+        if facts[0] != facts[1] or (facts is channels and any(facts)):
+            return facts.index(True)
+    return 0
+
+
+def _is_cast(operand: FileOperand) -> bool:
+    return operand.is_cast
+
+
+def _is_alone(operand: FileOperand) -> bool:
+    return operand.is_alone
+
+
+def _is_product(operand: FileOperand) -> bool:
+    return operand.is_product
+
+
+def _has_one_number_per_channel(operand: FileOperand) -> bool:
+    shape = operand.shape
+    return prod(shape[min(len(shape) - 1, 2) :]) == 1
+
+
+def takes_followers(source: SSAValue, kind: UniformQuantizedType, weights: Weights) -> bool:
+    """Whether OpenVINO computes an elementwise op with a constant in the convolution or product that makes its operand.
+
+    That is so if nothing else reads the operand, and no zero point has to be subtracted.
+    """
+    maker = defining_op(source)
+    if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in PRODUCTS:
+        return False
+    is_cast = _is_last(maker) and not _is_clipped(maker, weights)
+    return is_cast and not kind.zero_points.any() and len(readings(source, kind)) == 1
+
+
+def shape_in_file(
+    constant: Sequence[int], result: Sequence[int], source: SSAValue, kind: UniformQuantizedType, weights: Weights
+) -> tuple[int, ...]:
+    """The shape of a constant operand of a sum or product with `source`.
+
+    In the kernel of a product of matrices, OpenVINO 2026.4.1 reads numbers of channels along the columns. Those in the
+    kernel of a convolution have another rounding. So files repeat them in each column, which is computed apart.
+    """
+    if not takes_followers(source, kind, weights):
+        return tuple(constant)
+    return tuple(result) if len(constant) <= CHANNELS else (*constant[:-1], result[-1])
+
+
+def is_by_channel(shape: Sequence[int]) -> bool:
+    """Whether OpenVINO changes the range of the result by a constant, instead of computing with its elements.
+
+    It does so by one number, or by one for each element of the first two dimensions.
+    """
+    return all(size == 1 for size in shape[CHANNELS:])
+
+
+def _is_matrix(source: SSAValue) -> bool:
+    """Whether a value is a product of matrices."""
+    maker = defining_op(source)
+    return isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in MATRICES
+
+
+def _only_repeats(region: QuantizeRegionOp) -> bool:
+    """Whether a region is a broadcast that keeps the number of dimensions, which a file leaves to its readers."""
+    if region.logical_kernel.data != "broadcast":
+        return False
+    op = region.body.block.first_op
+    return isinstance(op, hlo.BroadcastInDimOp) and op.aligned_shape == shape_of(region.inputs[0])
+
+
+def _is_clipped(region: QuantizeRegionOp, weights: Weights) -> bool:
+    """Whether the file clips the stored integers of a result."""
+    kind, bounds = region.output_specs.data[0], Bounds()
+    if not isinstance(kind, UniformQuantizedType):
+        return False
+    for op in region.body.block.ops:
+        bounds.then(op, weights)
+    low, high = stored_array([bounds.low, bounds.high], kind)
+    storage = kind.storage
+    return not storage.is_full_range or low > storage.minimum or high < storage.maximum
+
+
+def _is_last(region: QuantizeRegionOp) -> bool:
+    """Whether a file has a convolution or product right before the casts of its result, without a reshape between."""
+    kernel, (first, *others) = region.logical_kernel.data, region.body.block.ops
+    if isinstance(first, hlo.ConvolutionOp):
+        numbers = first.dimension_numbers.data
+        made = (numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions)
+        return made == (*range(len(made)),)
+    rank = len(shape_of(region.outputs[0]))
+    if kernel == "fully_connected":
+        is_batched = is_in_chain(region) or not any(isinstance(op, hlo.AddOp) for op in others)
+        return rank == (3 if is_batched else 2) and (not is_batched or shape_of(region.outputs[0])[0] == 1)
+    return all(len(shape_of(value)) == rank for value in region.inputs[:2])

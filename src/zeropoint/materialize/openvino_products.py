@@ -7,64 +7,61 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.constants import constant_array
-from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import Array
 from zeropoint.materialize import onnxruntime
-from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
+from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel
-from zeropoint.materialize.openvino_floats import REASON, of_dtype, stored_again
-from zeropoint.materialize.openvino_operands import is_rounded, outer, readers
+from zeropoint.materialize.openvino_constants import (
+    ONE,
+    in_file,
+    real_constant,
+    stored_in_range,
+    stored_product,
+    wide,
+)
+from zeropoint.materialize.openvino_floats import REASON, above_zero, of_dtype, stored_again
+from zeropoint.materialize.openvino_operands import FileOperand, expressed, is_by_channel
 from zeropoint.numerics.openvino import real_steps
 from zeropoint.numerics.storage import dtype_range
 
-ONE = np.float32(1)
-
 
 def multiply(kernel: MaterializedKernel) -> SSAValue:
-    """A product with a number, or of two values that nothing else reads; others as in onnxruntime."""
+    """A product with a constant, or of two values. One that is no such product of bytes is as in onnxruntime."""
     op = next(op for op in kernel.body if isinstance(op, hlo.MultiplyOp))
-    if not is_of_bytes(kernel):
+    pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
+    if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
         return onnxruntime.multiply(kernel)
-    numbers = [_number(kernel, operand) for operand in op.operands]
-    data = [operand for operand, number in zip(op.operands, numbers, strict=True) if number is None]
-    if not all(operand in kernel.arguments and is_rounded(outer(kernel, operand)) for operand in data):
-        return onnxruntime.multiply(kernel)
-    run, found = FloatArithmetic(kernel, REASON), [number for number in numbers if number is not None]
-    if len(data) == 1 and found[0] > 0:
-        kind = kernel.type_of(data[0])
-        centred = run.to(run.centred(kernel.values[data[0]], kind), f32)
-        return bounded(kernel, stored_again(run, centred, np.float32(kind.scale) * found[0]))
-    is_alone = len(data) == 2 and all(readers(kernel, operand) == 1 for operand in data)
-    if is_alone and shape_of(data[0]) == shape_of(data[1]):
-        return bounded(kernel, stored_again(run, _product(run, data), ONE))
-    return onnxruntime.multiply(kernel)
+    constants = [real_constant(kernel, operand) for operand in op.operands]
+    run, values = FloatArithmetic(kernel, REASON), operands_of(kernel, op)
+    for number, constant in enumerate(constants):
+        if constant is not None and constants[1 - number] is None:
+            return bounded(kernel, _with_constant(run, values[1 - number], pair[1 - number], constant))
+    return bounded(kernel, stored_again(run, _product(run, values, pair), ONE))
 
 
-def _number(kernel: MaterializedKernel, operand: SSAValue) -> np.float32 | None:
-    """The real number that an operand is everywhere; None if it is computed or has several."""
-    value = operand.owner.operand if isinstance(operand.owner, hlo.BroadcastInDimOp) else operand
-    if value not in kernel.arguments:
-        return None
-    array, kind = constant_array(kernel.values[value], kernel.weights), kernel.type_of(value)
-    if array is None or array.size != 1:
-        return None
-    return np.float32(int(array.item()) - kind.zero_point) * np.float32(kind.scale)
+def _with_constant(run: FloatArithmetic, value: SSAValue, operand: FileOperand, constant: Array) -> SSAValue:
+    """A product with a constant, whose positive numbers per channel change the ends of the result's range."""
+    centred = run.to(run.centred(value, operand.kind), f32)
+    units = in_file(operand, constant) * np.float32(operand.kind.scale)
+    if is_by_channel(units.shape) and (units > 0).all():
+        return stored_in_range(run, operand, centred, units)
+    return stored_product(run, operand, units, run.made(hlo.MultiplyOp(centred, wide(run, centred, units))))
 
 
-def _product(run: FloatArithmetic, data: list[SSAValue]) -> SSAValue:
-    """Real numbers times real numbers, or times stored integers if these have zero point 0."""
-    first, second = (run.kernel.type_of(operand) for operand in data)
-    if second.zero_point:
-        return run.made(hlo.MultiplyOp(_real(run, data[0], first, ONE), _real(run, data[1], second, ONE)))
-    whole = run.to(run.centred(run.kernel.values[data[1]], second), f32)
-    return run.made(hlo.MultiplyOp(_real(run, data[0], first, np.float32(second.scale)), whole))
+def _product(run: FloatArithmetic, values: list[SSAValue], pair: tuple[FileOperand, FileOperand]) -> SSAValue:
+    """Real numbers times real numbers, or times the stored integers of the other operand if its zero point is 0."""
+    number = expressed(pair)
+    term, other = pair[number], pair[1 - number]
+    if other.kind.zero_point:
+        return run.made(hlo.MultiplyOp(_real(run, values[0], pair[0], ONE), _real(run, values[1], pair[1], ONE)))
+    whole = run.to(run.centred(values[1 - number], other.kind), f32)
+    return run.made(hlo.MultiplyOp(_real(run, values[number], term, np.float32(other.kind.scale)), whole))
 
 
-def _real(run: FloatArithmetic, operand: SSAValue, kind: UniformQuantizedType, factor: np.float32) -> SSAValue:
+def _real(run: FloatArithmetic, value: SSAValue, operand: FileOperand, factor: np.float32) -> SSAValue:
     """The real numbers of an operand times a factor."""
+    kind = operand.kind
+    if not operand.is_folded:
+        return run.times(run.to(run.centred(value, kind), f32), np.float32(kind.scale) * factor)
     step, low = real_steps(of_dtype(kind), factor)
-    number = run.plus(
-        run.centred(run.kernel.values[operand], kind), kind.zero_point - dtype_range(kind.storage.dtype)[0]
-    )
-    return run.fused(run.to(number, f32), step, low)
+    return run.fused(above_zero(run, value, kind, dtype_range(kind.storage.dtype)[0]), step, low)

@@ -24,12 +24,14 @@ It overwrites the other operand in place. If that is the convolution's own input
 it, the sum is a kernel of its own. The convolution's result is rounded to q1, and then expressed in steps of the other
 operand, too: t = fma(q1, `term_steps`).
 
-So are sums of other values, which are quantized as those stored again (below): q1 is the operand that nothing else
-reads, or the first. If both have other readers, the sum is fma(fl(q1 - zero), ratio, q2), with the numbers of
-`term_zero`, and the product is rounded if float ops read q1. q1 is then a convolution, or the first.
+So are sums of other values, which are quantized as those stored again (below), or as above if one of them is a
+convolution that only the sum reads. Which operand q1 is expressed in steps of the other follows from the file
+(`materialize/openvino_operands.py`). If it has other readers, or no casts of its own, the sum is
+fma(fl(q1 - zero), ratio, q2), with the numbers of `term_zero`, and the product is rounded if float ops read q1. If q2
+is a convolution that only the sum reads, and q1 is a product of matrices, q2 is clamped but not rounded.
 
 A constant is expressed in steps of the other operand: c = fl(real / s1). If it is one number, or one for each element
-of the second dimension, it moves the result's range: `moved_rescaling`. Any other is added, fl((q1 - z1) + c), and the
+of the first two dimensions, it moves the result's range: `moved_ends`. Any other is added, fl((q1 - z1) + c), and the
 sum is stored again at the scale s1.
 
 If nothing but a hard swish reads a convolution, and its result is not quantized in the file, the hard swish becomes
@@ -38,9 +40,9 @@ part of the convolution, too:
 - t = clamp(fl(fl(v * fl(1 / 6)) + 0.5), 0, 1);
 - q = rne(fma(fl(v * t), scale, shift)).
 
-A product with a number is one of q1 - z1 at the scale fl(s1 * number). A product of two values that nothing else reads
-is one of real numbers, r = fma(q, `real_steps`); if z2 is 0, of the first, times s2, and of q2. Both are quantized as
-values that are stored again.
+A product with positive constants is one of q1 - z1 at the scales fl(s1 * c). A product of two values is one of real
+numbers, r = fma(q, `real_steps`); if z2 is 0, of the first, times s2, and of q2. With other readers, and without casts
+of its own, r = fl((q - z) * s). Both products are quantized as values that are stored again.
 
 A mean divides the sum of stored integers by their number: v = fl(sum / count), or over windows fl(sum * fl(1 / count)).
 Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided by s_in, and fl(z_in * scale) subtracted
@@ -67,7 +69,7 @@ from zeropoint.numerics.ranges import AffineParameters
 F32 = np.float32
 PerChannel = np.float32 | NDArray[np.float32]
 """One number, or one number per channel."""
-STEPS = F32(255)
+STEPS, ZERO = F32(255), F32(0)
 NEGLIGIBLE = F32(0.00001)
 """A shift below this share of the range is dropped."""
 
@@ -87,7 +89,12 @@ class RangeFactors:
     @staticmethod
     def of(result: AffineParameters, unit: PerChannel | None = None) -> RangeFactors:
         """The factors from real numbers, or from multiples of `unit`, to an 8-bit type with one scale."""
-        scale, shift = _linear(result, unit)
+        return RangeFactors.of_ends(*_ends(result, unit), result)
+
+    @staticmethod
+    def of_ends(low: PerChannel, high: PerChannel, result: AffineParameters) -> RangeFactors:
+        """The factors from values of which `low` and `high` are the ends of the result's range."""
+        scale, shift = _slope(low, high)
         shift = shift + F32(result.storage_min)
         if np.all(abs(shift) < STEPS * NEGLIGIBLE):
             return RangeFactors(F32(1) / (F32(1) / scale), F32(0))
@@ -165,35 +172,35 @@ def _ends(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel
 
 def _linear(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
     """The steps per unit of a type's range, and the distance of 0 from its minimum in steps."""
-    low, high = _ends(result, unit)
+    return _slope(*_ends(result, unit))
+
+
+def _slope(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel]:
     return STEPS / (high - low), (-low * STEPS) / (high - low)
 
 
 def real_steps(kind: AffineParameters, factor: np.float32) -> tuple[np.float32, np.float32]:
     """The real number of one step of a type, and that of its least stored integer, times a factor."""
-    low, high = (F32(F32(end) * factor) for end in _ends(kind, None))
+    unit, zero = F32(F32(kind.scale.item()) * factor), int(kind.zero_point.item())
+    low, high = (F32(F32(end - zero) * unit) for end in (kind.storage_min, kind.storage_max))
     return F32(F32(high - low) / STEPS), low
 
 
-def rescaling(unit: np.float32, result: AffineParameters) -> tuple[np.float32, np.float32]:
-    """k and shift: rne(fl(fl(k * v) + shift)) are the steps of the result above its least stored integer, for `v` in
-    multiples of `unit`."""
+def rescaling(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel]:
+    """k and shift: rne(fl(fl(k * v) + shift)) are the steps of a result above its least stored integer. `low` and
+    `high` are the ends of its range in units of `v`."""
+    k = STEPS / (high - low)
+    return k, -low * k
+
+
+def moved_ends(result: AffineParameters, unit: PerChannel, steps: PerChannel = ZERO) -> tuple[PerChannel, PerChannel]:
+    """The ends of a result's range in multiples of `unit`, for values to which constant steps are added."""
     low, high = _ends(result, unit)
-    k = F32(STEPS / (high - low))
-    return k, F32(-low * k)
-
-
-def moved_rescaling(
-    unit: np.float32, steps: NDArray[np.float32], result: AffineParameters
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """k and shift, as of `rescaling`, for the sum of v and constant steps, which move the ends of the range."""
-    low, high = (np.asarray(end, F32) - steps for end in _ends(result, unit))
-    k = (STEPS / (high - low)).astype(F32)
-    return k, (-low * k).astype(F32)
+    return low - steps, high - steps
 
 
 def rescaled(stored: NDArray[np.integer], given: AffineParameters, result: AffineParameters) -> NDArray[np.int32]:
     """Stored integers of one type in another, whose range has to be that of its dtype."""
-    k, shift = rescaling(F32(given.scale.item()), result)
+    k, shift = rescaling(*moved_ends(result, F32(given.scale.item())))
     steps = (stored.astype(np.int32) - given.zero_point).astype(F32) * k + shift
     return np.rint(np.clip(steps, F32(0), STEPS)).astype(np.int32) + np.int32(result.storage_min)

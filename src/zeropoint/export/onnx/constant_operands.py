@@ -1,15 +1,20 @@
-"""Constant operands in the type of the result, where OpenVINO would cast them when it compiles the file.
+"""Constant operands in forms that OpenVINO computes as predicted.
 
-It casts constants in another arithmetic than values that it computes, so that halves are rounded otherwise.
+Those of concatenations have the type of the result, because OpenVINO casts constants in another arithmetic than values
+that it computes. Those of sums and products are repeated where OpenVINO would read them along other dimensions.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
+from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.materialize.openvino_operands import shape_in_file
 from zeropoint.numerics.openvino import rescaled
 from zeropoint.numerics.storage import dtype_range
 
@@ -27,3 +32,15 @@ def joined_operand(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tenso
     stored = rescaled(stored_array(array, given), given.affine, whole)
     stored = stored.clip(made.storage.minimum, made.storage.maximum).astype(made.storage.dtype)
     return Tensor(emit.builder.constant(emit.name(value), stored), made, array.shape)
+
+
+def in_columns(kernel: ExportKernel, emit: OnnxEmission, constant: Array) -> Array:
+    """A constant operand of a sum or product. For OpenVINO, its numbers are repeated where these are read wrong.
+
+    See `materialize.openvino_operands.shape_in_file`.
+    """
+    shape, result = constant.shape, kernel.output_shape
+    for value, kind in zip(kernel.region.inputs, kernel.specs, strict=False):
+        if emit.for_openvino and isinstance(kind, UniformQuantizedType) and shape_of(value) == result:
+            shape = shape_in_file(shape, result, value, kind, kernel.weights)
+    return np.broadcast_to(constant, shape)

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
-from zeropoint.export.onnx.constant_operands import joined_operand
+from zeropoint.export.onnx.constant_operands import in_columns, joined_operand
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import element_type
@@ -206,7 +206,8 @@ def side(kernel: ExportKernel, emit: OnnxEmission, value: SSAValue) -> Tensor:
         port, shape = kernel.port(op.operand), op.aligned_shape
         array = emit.array(kernel.region.inputs[port])
         if array is not None:
-            return emit.constant(array.reshape(shape), kernel.specs[port], emit.name(kernel.region.inputs[port]))
+            spread = in_columns(kernel, emit, array.reshape(shape))
+            return emit.constant(spread, kernel.specs[port], emit.name(kernel.region.inputs[port]))
         return emit.reshaped(_source(kernel, emit, port), shape, _name(kernel, emit))
     if value in arguments:
         port = kernel.port(value)
