@@ -3,7 +3,7 @@
 Roundings are treated as independent. The variance of one is step² / 12. A kernel multiplies the variance of an operand
 by its gain, and the variances of its operands add up. Data movement passes noise on. The noise is not followed through
 nonlinear functions, because it then depends on the values. Nor is it followed through more than `CONTRACTIONS_KEPT`
-contractions, because it could not be avoided there.
+contractions, because it could not be avoided there. In a front end (`front_ends.py`), it is followed through all.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import PointDistribution
+from zeropoint.solve.front_ends import front_end
 from zeropoint.solve.recurrences import Recurrences
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.termination import result_port
@@ -52,6 +53,8 @@ CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution",
 CONTRACTIONS_KEPT = 2
 """The maximum number of contractions that may stay float for one function: a filter bank before a logarithm, and a
 transform before the filter bank."""
+ANY_NUMBER = CONTRACTIONS_KEPT + 1
+"""Stands for any number of contractions, all of which may stay float: in a front end."""
 WEIGHTS_AT_ONCE = 1 << 20
 """The number of weight elements that are squared at once."""
 ONE_BYTE = Storage.of("i8")
@@ -75,12 +78,14 @@ SUMS = ("add", "subtract")
 class RoundingNoise:
     """Distributions of values, gains of kernels, and the noise that each value carries.
 
-    `carried` has a variance for each number of contractions that the noise may have passed, 0 to `CONTRACTIONS_KEPT`.
+    `carried` has a variance for each number of contractions that the noise may have passed: 0 to `CONTRACTIONS_KEPT`,
+    and `ANY_NUMBER`.
     """
 
     recurrent: Recurrences
     constraints: Constraints
     weights: Weights
+    front_end: frozenset[SSAValue] = frozenset()
     carried: dict[SSAValue, tuple[float, ...]] = field(default_factory=dict[SSAValue, tuple[float, ...]])
     _made: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
     _moved: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
@@ -90,7 +95,7 @@ class RoundingNoise:
     @staticmethod
     def of(program: Program, recurrent: Recurrences, constraints: Constraints) -> RoundingNoise:
         """The noise of every value if all kernels of the target round."""
-        found, block = RoundingNoise(recurrent, constraints, program.weights), program.entry
+        found, block = RoundingNoise(recurrent, constraints, program.weights, front_end(program)), program.entry
         ops = [*block.ops]
         # Each value once: where values branch and join again, the number of paths is exponential.
         for value in (*(result for op in reversed(ops) for result in op.results), *block.args):
@@ -104,13 +109,17 @@ class RoundingNoise:
             found._pass_on(op)
         return found
 
-    def carried_by(self, value: SSAValue, contractions: int = CONTRACTIONS_KEPT) -> float:
-        """The variance of a value's noise before its own rounding. Noise has passed at most `contractions`
-        contractions."""
-        carried = self.carried.get(value)
-        return 0.0 if carried is None else carried[contractions]
+    def kept_before(self, value: SSAValue) -> int:
+        """The number of contractions that may stay float for a function of a value."""
+        return ANY_NUMBER if value in self.front_end else CONTRACTIONS_KEPT
 
-    def read_by(self, maker: Operation, index: int, contractions: int = CONTRACTIONS_KEPT) -> float:
+    def carried_by(self, value: SSAValue, contractions: int | None = None) -> float:
+        """The variance of a value's noise before its own rounding. Noise has passed at most `contractions`
+        contractions; by default, those that may stay float."""
+        carried = self.carried.get(value)
+        return 0.0 if carried is None else carried[self.kept_before(value) if contractions is None else contractions]
+
+    def read_by(self, maker: Operation, index: int, contractions: int) -> float:
         """The variance of the noise of a kernel's operand, from its own rounding and from the noise that it carries."""
         operand = maker.operands[index]
         seen = None if self.is_given(operand) else self.seen(operand)
@@ -149,7 +158,7 @@ class RoundingNoise:
             # The maximum, not the sum, because each element of the result comes from one operand.
             carried = np.max(kinds, axis=0) if kinds else np.zeros(1)
         else:
-            carried = np.zeros(CONTRACTIONS_KEPT + 1)
+            carried = np.zeros(ANY_NUMBER + 1)
             for index, _ in operands:
                 # The variances of independent noises add up.
                 carried += self._contribution(op, index)
@@ -161,11 +170,10 @@ class RoundingNoise:
         passes = int(isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in CONTRACTIONS)
         gain = self.gain(op, index) if isinstance(op, QuantizeRegionOp) else None
         if gain is None:
-            return [0.0] * (CONTRACTIONS_KEPT + 1)
-        counts, weights = range(CONTRACTIONS_KEPT + 1), self.of_weights(op)
-        return [
-            gain * self.read_by(op, index, count - passes) + weights if count >= passes else 0.0 for count in counts
-        ]
+            return [0.0] * (ANY_NUMBER + 1)
+        weights = self.of_weights(op)
+        numbers = [count - passes for count in range(ANY_NUMBER)] + [ANY_NUMBER]
+        return [gain * self.read_by(op, index, left) + weights if left >= 0 else 0.0 for left in numbers]
 
     def of_weights(self, maker: Operation) -> float:
         """The variance that rounded weights cause at the result of a contraction; 0 for other ops.
