@@ -9,8 +9,8 @@ contractions, because it could not be avoided there. In a front end (`front_ends
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass, field, replace
+from math import prod, sqrt
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -283,7 +283,7 @@ class RoundingNoise:
     def _made_by(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from its statistics or from the op that produces it."""
         if (observed := self._observed(value)) is not None:
-            return observed
+            return self._part(value, observed) or observed
         region = value.owner
         if not isinstance(region, QuantizeRegionOp):
             return None
@@ -293,6 +293,20 @@ class RoundingNoise:
             return PointDistribution.of(*real_range(fixed), self._computed(region))
         data = [operand for _, operand in activations(region)]
         return self._made.get(data[0]) if self.moves(region) and len(data) == 1 else None
+
+    def _part(self, value: SSAValue, whole: PointDistribution) -> PointDistribution | None:
+        """The distribution of a product with a constant whose statistics are only a range; None for other values.
+
+        It is a part of a join, and the range is that of the whole (`split_joins.py`).
+        """
+        known, region = self.constraints.get(value), value.owner
+        if known is None or known.quantiles or not isinstance(region, QuantizeRegionOp):
+            return None
+        data = activations(region)
+        read = self._made.get(data[0][1]) if len(data) == 1 else None
+        if region.logical_kernel.data != "multiply" or read is None or (gain := self.gain(region, data[0][0])) is None:
+            return None
+        return replace(whole, points=read.points * np.float32(sqrt(gain)))
 
     def _moved_to(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from the statistics of the value that its elements are moved to."""
