@@ -366,6 +366,15 @@ def test_a_gain_that_chance_explains_is_none() -> None:
     assert not noise(float("nan"), 0.1).is_less(noise(1.0, 0.2))
 
 
+def test_few_samples_held_back_do_not_judge_alone() -> None:
+    """The samples that a correction was fitted to come after the first one."""
+    assert noise(0.5, 0.6, 0.7, 0.8).improves(noise(1.0, 1.0, 1.0, 1.0), held=1)
+    assert not noise(0.5, 1.1, 1.0, 1.1).improves(noise(1.0, 1.0, 1.0, 1.0), held=1)
+    assert not noise(1.1, 0.6, 0.7, 0.8).improves(noise(1.0, 1.0, 1.0, 1.0), held=1)
+    fitted = [1.1] * 12
+    assert noise(0.5, 0.6, 0.5, 0.6, *fitted).improves(noise(*[1.0] * 16), held=4)
+
+
 def test_the_outputs_gain_on_average_and_the_least_one_does_not_lose() -> None:
     def of(*outputs: float, signal: float = 1.0) -> OutputNoise:
         return OutputNoise(np.full((1, len(outputs)), [signal, *[1.0] * (len(outputs) - 1)]), np.array([outputs]))

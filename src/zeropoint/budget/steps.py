@@ -23,13 +23,13 @@ from zeropoint.ir.annotations import (
     state_facts,
 )
 from zeropoint.ir.constants import constant_array
+from zeropoint.ir.contractions import multiplications_of
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import AnyQuantizedType, NoQuantizedType, QuantizeRegionOp, StatisticsOp, Storage
 from zeropoint.ir.regions import regions_of
 from zeropoint.ir.result_names import result_names
 from zeropoint.ir.tensors import element_of
-from zeropoint.report.counts import multiplications_of
 from zeropoint.targets import DATA, AtLeast, KernelRow, Role, Target
 from zeropoint.targets import NIBBLE as NIBBLE_STORAGE
 

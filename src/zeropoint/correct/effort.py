@@ -346,10 +346,9 @@ class _Trial:
         for name in sorted(names, key=lambda name: name in REFINEMENTS):
             refines, fitted = name in REFINEMENTS, self.parts.fitted
             found = self.refine(name, least, fitted) if refines else self.fit(name, fitted)
-            held = found.noise[: self.held]
-            attempts.append(Attempt(name, held.sqnr))
+            attempts.append(Attempt(name, found.noise[: self.held].sqnr))
             # Strictly better: on a tie, the earlier and simpler method stays, or no method at all.
-            if held.is_less(least.noise[: self.held]):
+            if found.noise.improves(least.noise, self.held):
                 least = found
         return least, attempts
 

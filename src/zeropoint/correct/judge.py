@@ -21,6 +21,8 @@ from zeropoint.numerics.noise import decibels, energies, is_counted
 from zeropoint.progress import Progress, silent
 
 MOST_RATIO = 1e3
+ENOUGH = 4
+"""The number of held-back samples that judge alone."""
 SampleEnergies = list[tuple[float, float]]
 """Signal and noise of each output on one sample."""
 
@@ -149,6 +151,16 @@ class OutputNoise:
         sample in dB must exceed its standard error.
         """
         return self.is_better(other) and self.is_significant(other)
+
+    def improves(self, other: OutputNoise, held: int) -> bool:
+        """Whether there is significantly less noise than in another run on the first `held` samples, which were held
+        back.
+
+        If these are few, the gain must exceed its standard error on all samples. A correction that gains nothing on the
+        samples it was fitted to gains by chance on one of the others.
+        """
+        enough = held >= ENOUGH or self.is_significant(other)
+        return enough and self[:held].is_less(other[:held])
 
     def is_better(self, other: OutputNoise) -> bool:
         """Whether the outputs are better on average than in another run, and none becomes the new worst one."""

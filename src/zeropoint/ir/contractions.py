@@ -1,7 +1,8 @@
-"""Convolutions and matrix products: their output channel dimensions, and weights as a (channels, terms) matrix."""
+"""Convolutions and matrix products: their output channels, weights as a (channels, terms) matrix, multiplications."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -135,3 +136,21 @@ def multiplies_bytes(op: ContractionOp, number: Callable[[SSAValue], float | Non
 def has_computed_weights(region: QuantizeRegionOp) -> bool:
     """Whether a region is a fully connected layer of LiteRT whose weights another operator computes."""
     return any(COMPUTED_WEIGHTS in op.attributes for op in region.body.block.ops)
+
+
+def multiplications_of(outer: Operation) -> int:
+    """Number of multiplications in the convolutions and matrix products inside an op."""
+    return sum(_elements(op.results[0]) * _summed(op) for op in outer.walk() if isinstance(op, ContractionOp))
+
+
+def _elements(value: SSAValue) -> int:
+    return math.prod(max(1, size) for size in shape_of(value))
+
+
+def _summed(op: ContractionOp) -> int:
+    """Number of products summed into one element of the result."""
+    if isinstance(op, ConvolutionOp):
+        outputs = shape_of(op.rhs)[op.dimension_numbers.data.kernel_output_feature_dimension]
+        return _elements(op.rhs) // max(1, outputs)
+    sizes = shape_of(op.lhs)
+    return math.prod(max(1, sizes[d]) for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import Pure
 
 from zeropoint.ir.annotations import FLOAT_REASON, INTEGER_SUMS, KERNEL, KERNEL_NUMBER, RESCALE, facts_of
+from zeropoint.ir.contractions import multiplications_of
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.locations import describe, location_text
 from zeropoint.ir.program import Program
@@ -21,15 +21,13 @@ from zeropoint.ir.stablehlo import (
     CaseOp,
     ConstantOp,
     ConvertOp,
-    ConvolutionOp,
-    DotGeneralOp,
     IfOp,
     UniformDequantizeOp,
     UniformQuantizeOp,
     WhileOp,
 )
 from zeropoint.ir.stablehlo import ReturnOp as StablehloReturnOp
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import element_of
 
 UNCOVERED = "no kernel covers it"
 """The reason for a float op that states none."""
@@ -288,23 +286,3 @@ def _is_nibble(element: Attribute) -> bool:
 def multiplications(program: Program) -> int:
     """Number of multiplications in the convolutions and matrix products of one run; dynamic dimensions count as 1."""
     return multiplications_of(program.module)
-
-
-def multiplications_of(outer: Operation) -> int:
-    """Number of multiplications in the convolutions and matrix products inside an op."""
-    return sum(
-        _elements(op.results[0]) * _summed(op) for op in outer.walk() if isinstance(op, ConvolutionOp | DotGeneralOp)
-    )
-
-
-def _elements(value: SSAValue) -> int:
-    return math.prod(max(1, size) for size in shape_of(value))
-
-
-def _summed(op: ConvolutionOp | DotGeneralOp) -> int:
-    """Number of products summed into one element of the result."""
-    if isinstance(op, ConvolutionOp):
-        outputs = shape_of(op.rhs)[op.dimension_numbers.data.kernel_output_feature_dimension]
-        return _elements(op.rhs) // max(1, outputs)
-    sizes = shape_of(op.lhs)
-    return math.prod(max(1, sizes[d]) for d in op.dot_dimension_numbers.data.lhs_contracting_dimensions)

@@ -195,7 +195,7 @@ class _Functions:
                 or self.noise.is_given(value)
             ):
                 continue
-            reader = WidthReader((), None, "", 0, rows.variances, rows.is_quotient)
+            reader = WidthReader((), None, "", variances=rows.variances, is_quotient=rows.is_quotient)
             storages = list(self._storages(region, rows.index)) or [ONE_BYTE]
             left = [reader.left(seen.dense.points, seen.dense.rounded_noise(storage)) for storage in storages]
             fits = [one for one, found in zip(storages, left, strict=True) if found >= self.before.least(reader)]
@@ -230,13 +230,15 @@ class _Functions:
             bits = None if region in self.before.floats else self.before.wide[region, 0]
             if bits is not None:
                 self.before.wide[region, 1] = bits
-            self.before.trace(region.inputs[1], WidthReader((_reciprocal,), bits, why, 0, factors, is_quotient=True))
+            self.before.trace(
+                region.inputs[1], WidthReader((_reciprocal,), bits, why, variances=factors, is_quotient=True)
+            )
 
     def _judge_rows(self, region: QuantizeRegionOp, rows: NormalizedRows) -> None:
         """Decide the width of an operand whose rows a region normalizes or multiplies by different factors."""
         value = region.inputs[rows.index]
         if rows.variances.size and self.noise.seen(value) is not None and not self.noise.is_given(value):
-            reader = WidthReader((), None, "", 0, rows.variances, rows.is_quotient)
+            reader = WidthReader((), None, "", variances=rows.variances, is_quotient=rows.is_quotient)
             self._judge_operand(region, rows.index, value, reader)
 
     def _source(self, value: SSAValue, function: RealFunction) -> tuple[SSAValue, RealFunction] | None:

@@ -37,7 +37,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.stablehlo import ConcatenateOp, ConstantOp
 from zeropoint.numerics.ranges import held_scale
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.kept_apart import KeptApart, is_fixed, passes_on
+from zeropoint.solve.kept_apart import KeptApart, is_fixed, passes_on, with_float_readers
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice
 from zeropoint.solve.leaves import WORTH
@@ -94,7 +94,10 @@ def _uneven_joins(program: Program, specs: Specs) -> dict[QuantizeRegionOp, str]
     kernels: dict[Operation, ChosenKernel] = {kernel.region: kernel for kernel in specs.graph.kernels}
     found: dict[QuantizeRegionOp, str] = {}
     parts = SizedParts.of(program, specs.graph)
+    read = with_float_readers(program, kernels, specs.graph.constraints)
     for op in list(program.entry.ops):
+        if op not in read:
+            continue
         kernel = kernels.get(op)
         if kernel is not None and any(value not in specs.graph.value_nodes for _, value in kernel.data_ports()):
             continue  # it reads a copy from this round, which the graph does not have yet

@@ -21,8 +21,9 @@ import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue, Use
 
-from zeropoint.ir.constants import constant_array
+from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.element_parts import MOVES, carried, concatenated, through
+from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, shape_of
@@ -148,6 +149,33 @@ class KeptApart:
                 self.constraints.of_value[other] = replace(known, facts=list(known.facts))
         if region in self.constraints.variances:
             self.constraints.variances[copy] = self.constraints.variances[region]
+
+
+def with_float_readers(program: Program, kernels: ChosenKernels, constraints: Constraints) -> set[Operation]:
+    """The ops whose results floats or the caller read, directly or behind kernels that may keep parts apart.
+
+    Behind other ops, no kernel stays float, so parts need not be followed. One walk for the program: in a recurrence,
+    the parts of each step would be followed through all later steps.
+    """
+    found: set[Operation] = set()
+    for op in reversed(program.entry.ops):
+        for reader in (use.operation for value in op.results for use in value.uses):
+            kernel = kernels.get(reader)
+            if kernel is None or (reader in found and _may_keep_apart(kernel, constraints, program.weights)):
+                found.add(op)
+                break
+    return found
+
+
+def _may_keep_apart(kernel: ChosenKernel, constraints: Constraints, weights: Weights) -> bool:
+    """Whether `KeptApart` may find a kernel, whatever the parts of its operands are."""
+    region = kernel.region
+    if is_rescale(region) or is_fixed(kernel, constraints):
+        return False
+    computed = sum(not is_constant(value) for value in region.inputs)
+    if computed != 1 or any(passes_on(kernel, index) for index in range(len(region.inputs))):
+        return True
+    return not any(_is_expensive(op, region, weights) for op in region.body.block.ops)
 
 
 def is_fixed(kernel: ChosenKernel, constraints: Constraints) -> bool:

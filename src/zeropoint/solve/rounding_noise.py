@@ -3,14 +3,14 @@
 Roundings are treated as independent. The variance of one is step² / 12. A kernel multiplies the variance of an operand
 by its gain, and the variances of its operands add up. Data movement passes noise on. The noise is not followed through
 nonlinear functions, because it then depends on the values. Nor is it followed through more than `CONTRACTIONS_KEPT`
-contractions, because it could not be avoided there.
+contractions, because it could not be avoided there. In a front end (`front_ends.py`), it is followed through all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass, field, replace
+from math import prod, sqrt
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -41,6 +41,7 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import PointDistribution
+from zeropoint.solve.front_ends import front_end
 from zeropoint.solve.recurrences import Recurrences
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.termination import result_port
@@ -52,6 +53,8 @@ CONTRACTIONS = ("convolution", "depthwise_convolution", "transpose_convolution",
 CONTRACTIONS_KEPT = 2
 """The maximum number of contractions that may stay float for one function: a filter bank before a logarithm, and a
 transform before the filter bank."""
+ANY_NUMBER = CONTRACTIONS_KEPT + 1
+"""Stands for any number of contractions, all of which may stay float: in a front end."""
 WEIGHTS_AT_ONCE = 1 << 20
 """The number of weight elements that are squared at once."""
 ONE_BYTE = Storage.of("i8")
@@ -75,12 +78,14 @@ SUMS = ("add", "subtract")
 class RoundingNoise:
     """Distributions of values, gains of kernels, and the noise that each value carries.
 
-    `carried` has a variance for each number of contractions that the noise may have passed, 0 to `CONTRACTIONS_KEPT`.
+    `carried` has a variance for each number of contractions that the noise may have passed: 0 to `CONTRACTIONS_KEPT`,
+    and `ANY_NUMBER`.
     """
 
     recurrent: Recurrences
     constraints: Constraints
     weights: Weights
+    front_end: frozenset[SSAValue] = frozenset()
     carried: dict[SSAValue, tuple[float, ...]] = field(default_factory=dict[SSAValue, tuple[float, ...]])
     _made: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
     _moved: dict[SSAValue, PointDistribution] = field(default_factory=dict[SSAValue, PointDistribution])
@@ -90,7 +95,7 @@ class RoundingNoise:
     @staticmethod
     def of(program: Program, recurrent: Recurrences, constraints: Constraints) -> RoundingNoise:
         """The noise of every value if all kernels of the target round."""
-        found, block = RoundingNoise(recurrent, constraints, program.weights), program.entry
+        found, block = RoundingNoise(recurrent, constraints, program.weights, front_end(program)), program.entry
         ops = [*block.ops]
         # Each value once: where values branch and join again, the number of paths is exponential.
         for value in (*(result for op in reversed(ops) for result in op.results), *block.args):
@@ -104,13 +109,17 @@ class RoundingNoise:
             found._pass_on(op)
         return found
 
-    def carried_by(self, value: SSAValue, contractions: int = CONTRACTIONS_KEPT) -> float:
-        """The variance of a value's noise before its own rounding. Noise has passed at most `contractions`
-        contractions."""
-        carried = self.carried.get(value)
-        return 0.0 if carried is None else carried[contractions]
+    def kept_before(self, value: SSAValue) -> int:
+        """The number of contractions that may stay float for a function of a value."""
+        return ANY_NUMBER if value in self.front_end else CONTRACTIONS_KEPT
 
-    def read_by(self, maker: Operation, index: int, contractions: int = CONTRACTIONS_KEPT) -> float:
+    def carried_by(self, value: SSAValue, contractions: int | None = None) -> float:
+        """The variance of a value's noise before its own rounding. Noise has passed at most `contractions`
+        contractions; by default, those that may stay float."""
+        carried = self.carried.get(value)
+        return 0.0 if carried is None else carried[self.kept_before(value) if contractions is None else contractions]
+
+    def read_by(self, maker: Operation, index: int, contractions: int) -> float:
         """The variance of the noise of a kernel's operand, from its own rounding and from the noise that it carries."""
         operand = maker.operands[index]
         seen = None if self.is_given(operand) else self.seen(operand)
@@ -149,7 +158,7 @@ class RoundingNoise:
             # The maximum, not the sum, because each element of the result comes from one operand.
             carried = np.max(kinds, axis=0) if kinds else np.zeros(1)
         else:
-            carried = np.zeros(CONTRACTIONS_KEPT + 1)
+            carried = np.zeros(ANY_NUMBER + 1)
             for index, _ in operands:
                 # The variances of independent noises add up.
                 carried += self._contribution(op, index)
@@ -161,11 +170,10 @@ class RoundingNoise:
         passes = int(isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in CONTRACTIONS)
         gain = self.gain(op, index) if isinstance(op, QuantizeRegionOp) else None
         if gain is None:
-            return [0.0] * (CONTRACTIONS_KEPT + 1)
-        counts, weights = range(CONTRACTIONS_KEPT + 1), self.of_weights(op)
-        return [
-            gain * self.read_by(op, index, count - passes) + weights if count >= passes else 0.0 for count in counts
-        ]
+            return [0.0] * (ANY_NUMBER + 1)
+        weights = self.of_weights(op)
+        numbers = [count - passes for count in range(ANY_NUMBER)] + [ANY_NUMBER]
+        return [gain * self.read_by(op, index, left) + weights if left >= 0 else 0.0 for left in numbers]
 
     def of_weights(self, maker: Operation) -> float:
         """The variance that rounded weights cause at the result of a contraction; 0 for other ops.
@@ -275,7 +283,7 @@ class RoundingNoise:
     def _made_by(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from its statistics or from the op that produces it."""
         if (observed := self._observed(value)) is not None:
-            return observed
+            return self._part(value, observed) or observed
         region = value.owner
         if not isinstance(region, QuantizeRegionOp):
             return None
@@ -285,6 +293,20 @@ class RoundingNoise:
             return PointDistribution.of(*real_range(fixed), self._computed(region))
         data = [operand for _, operand in activations(region)]
         return self._made.get(data[0]) if self.moves(region) and len(data) == 1 else None
+
+    def _part(self, value: SSAValue, whole: PointDistribution) -> PointDistribution | None:
+        """The distribution of a product with a constant whose statistics are only a range; None for other values.
+
+        It is a part of a join, and the range is that of the whole (`split_joins.py`).
+        """
+        known, region = self.constraints.get(value), value.owner
+        if known is None or known.quantiles or not isinstance(region, QuantizeRegionOp):
+            return None
+        data = activations(region)
+        read = self._made.get(data[0][1]) if len(data) == 1 else None
+        if region.logical_kernel.data != "multiply" or read is None or (gain := self.gain(region, data[0][0])) is None:
+            return None
+        return replace(whole, points=read.points * np.float32(sqrt(gain)))
 
     def _moved_to(self, value: SSAValue) -> PointDistribution | None:
         """The distribution of a value from the statistics of the value that its elements are moved to."""

@@ -11,7 +11,8 @@ with the function, and so on backwards:
   rounds may produce their operands.
 
 The walk continues while the noise is too large, through at most two contractions (a filter bank before the logarithm,
-and a transform before that). Kernels before those are rounded as usual.
+and a transform before that). Kernels before those are rounded as usual. In a front end (`front_ends.py`), the walk may
+reach the inputs of the network.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ from zeropoint.solve.operand_functions import operand_function
 from zeropoint.solve.quotients import QUOTIENT_SPARE
 from zeropoint.solve.real_results import plain_contraction
 from zeropoint.solve.rescale import is_rescale
-from zeropoint.solve.rounding_noise import CONTRACTIONS, CONTRACTIONS_KEPT, RoundingNoise, activations, is_demanded
+from zeropoint.solve.rounding_noise import (
+    ANY_NUMBER,
+    CONTRACTIONS,
+    CONTRACTIONS_KEPT,
+    RoundingNoise,
+    activations,
+    is_demanded,
+)
 from zeropoint.solve.termination import PortNumber, result_port
 from zeropoint.targets import Target
 
@@ -55,7 +63,8 @@ class WidthReader:
     steps: tuple[RealFunction, ...]
     bits: int | None
     why: str
-    contractions: int = 0
+    kept: int = CONTRACTIONS_KEPT
+    """The number of contractions before the operand that may stay float."""
     variances: Array | None = None
     """The variances of the rows if the reader divides each row by its own standard deviation."""
     is_quotient: bool = False
@@ -87,7 +96,7 @@ class Unrounded:
     floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     wide: dict[PortNumber, int] = field(default_factory=dict[PortNumber, int])
     _traced: dict[str, dict[SSAValue, int]] = field(default_factory=dict[str, dict[SSAValue, int]])
-    """The values that readers of one op have visited, by the op, with the least number of contractions on the way."""
+    """The values that readers of one op have visited, by the op, with the most contractions kept before them."""
 
     def trace(self, value: SSAValue, reader: WidthReader, of: str = "") -> None:
         """Keep the kernels before `value` from rounding it, backwards until the reader tolerates the rounding.
@@ -95,14 +104,14 @@ class Unrounded:
         `of` names the op of the model that the reader is a part of. A recurrent operator becomes a reader for every
         step in time, and the values before a step are before all later ones, too. They are visited once for all steps.
         """
-        pending: list[tuple[SSAValue, WidthReader]] = [(value, reader)]
+        pending: list[tuple[SSAValue, WidthReader]] = [(value, replace(reader, kept=self.noise.kept_before(value)))]
         asked: set[SSAValue] = set()
         traced = self._traced.setdefault(of, {}) if of else {}
         while pending:
             value, reader = pending.pop()
-            if value not in asked and reader.contractions < traced.get(value, CONTRACTIONS_KEPT):
+            if value not in asked and reader.kept > traced.get(value, 0):
                 asked.add(value)
-                traced[value] = reader.contractions
+                traced[value] = reader.kept
                 pending += reversed(self._ask(value, reader))
 
     def leave(self, region: QuantizeRegionOp, value: SSAValue, why: str) -> None:
@@ -143,7 +152,7 @@ class Unrounded:
                 self.wide[kernel, index] = behind.bits
             elif kernel is not None:
                 self._keep(kernel, value, behind)
-            if behind.contractions < CONTRACTIONS_KEPT:
+            if behind.kept:
                 found.append((operand, behind))
         return found
 
@@ -166,7 +175,7 @@ class Unrounded:
         made, read = self.noise.estimated(value), self.noise.estimated(operand)
         if is_rescale(maker) or (read is None and self.rounds(operand.owner)):
             return None
-        reader = replace(reader, contractions=reader.contractions + (name in CONTRACTIONS))
+        reader = replace(reader, kept=_kept_behind(reader.kept, name))
         if self.noise.moves(maker):
             return reader
         own = operand_function(maker, index, self.noise) if name not in LINEAR or made is None else None
@@ -176,11 +185,10 @@ class Unrounded:
         gain = self.noise.gain(maker, index) if isinstance(maker, QuantizeRegionOp) else None
         if gain is None or made is None or read is None:
             return None
-        left = CONTRACTIONS_KEPT - reader.contractions
         # The noise is tested as if each operand had as much as this one: each may use an equal share of what is
         # tolerated.
         each, weights = len(activations(maker)) * gain, self.noise.of_weights(maker)
-        if self._bears(reader, made, each * self.noise.read_by(maker, index, left) + weights):
+        if self._bears(reader, made, each * self.noise.read_by(maker, index, reader.kept) + weights):
             return None
         if reader.bits is not None:
             # A row may store fewer bits than its type has: 13 of i16, for example, so that sums fit the accumulator.
@@ -205,7 +213,7 @@ class Unrounded:
             rounded = read.dense.rounded_noise(storage, carried)
             return reader.left(read.dense.points, rounded) >= self.least(reader)
 
-        carried = self.noise.carried_by(maker.operands[index], CONTRACTIONS_KEPT - reader.contractions)
+        carried = self.noise.carried_by(maker.operands[index], reader.kept)
         if bears(self.noise.storage(maker, index), sqrt(carried)):
             return None
         # With the wider storage, the kernels before it are wider, too, and carry no 8-bit noise.
@@ -240,6 +248,11 @@ def float_products(program: Program) -> int:
         return kept and region.logical_kernel.data in CONTRACTIONS and plain_contraction(region) is not None
 
     return sum(map(is_one, regions_of(program)))
+
+
+def _kept_behind(kept: int, name: str) -> int:
+    """The number of contractions that may stay float behind a kernel."""
+    return kept - (name in CONTRACTIONS and kept != ANY_NUMBER)
 
 
 def _scaled(factor: float) -> RealFunction:
