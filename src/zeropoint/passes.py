@@ -18,6 +18,7 @@ from zeropoint.correct.equalize import equalize
 from zeropoint.errors import Error
 from zeropoint.export.channels_last import channels_last
 from zeropoint.fuse import fuse, unfuse
+from zeropoint.exact_sums import exact_sums
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower import expand_block_scales, fold_bounds, integer_io, integer_program, lower, merge_sums
@@ -279,6 +280,7 @@ DECIDING_PASSES = (
         express_accumulators,
         "keep the accumulators of contractions that only float ops read, if the target can",
     ),
+    Pass(exact_sums, "compute sums of dequantized values of integers, for runtimes with float ops"),
 )
 """The passes that decide all quantization parameters."""
 QUANTIZING_PASSES = (MATERIALIZE,)

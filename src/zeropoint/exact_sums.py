@@ -1,0 +1,317 @@
+"""Sums of dequantized values and of their squares, computed of integers: exact in any order of the terms.
+
+```mlir
+%x = stablehlo.uniform_dequantize %q : (tensor<8x96x!quant.uniform<i8:f32, 0.1:3>>) -> tensor<8x96xf32>
+%1 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : ... -> tensor<8xf32>
+```
+becomes
+```mlir
+%u = stablehlo.round_nearest_even(%x * 10.0)        the integers q - 3
+%2 = stablehlo.reduce(%u init: %zero) applies stablehlo.add across dimensions = [1] : ... -> tensor<8xf32>
+%1 = stablehlo.multiply %2, 0.1
+```
+Runtimes add the terms of a float sum in orders of their own, which depend on the processor, so their sums differ in the
+last bits. Then a layer norm gives another integer wherever its result is near the middle of two. A sum of integers
+below 2^24 has no rounding in f32. The variance of a row comes from integers, too: with c = round(mean(u)),
+
+    sum((x - mean)^2) = scale^2 * (sum((u - c)^2) - (sum(u) - n * c)^2 / n)
+
+`u - c` is small, so little is lost by the difference. Rows with more than 2^24 / 255^2 terms are added in parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import f32
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from zeropoint.expand.emission import Emission
+from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.normalizations import NORMALIZATIONS, layer_norm_form
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    DivideOp,
+    FloorOp,
+    MultiplyOp,
+    ReduceOp,
+    ReshapeOp,
+    RsqrtOp,
+    SliceOp,
+    SqrtOp,
+    SubtractOp,
+    TransposeOp,
+)
+from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import binary_body, body_op
+from zeropoint.ir.tensors import element_of, shape_of, with_shape
+from zeropoint.solve import is_quantized
+from zeropoint.targets import Target
+
+EXACT = 1 << 24
+"""f32 holds every integer up to this one."""
+PARTS = 8
+"""The most parts of a row. Each part takes a slice and a sum."""
+MOVES = (ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Values that are integers times a scale: the scale in f32, and the bound of the integers."""
+
+    scale: np.float32
+    reach: int
+    span: int
+
+
+def _kind(value: SSAValue) -> UniformQuantizedType | None:
+    """The quantized type of a float value that a kernel rounds to it, which may be moved; None for other values."""
+    while True:
+        owner = value.owner
+        if isinstance(owner, (*MOVES, DequantizeCastOp)):
+            value = owner.operands[0]
+        elif isinstance(value, BlockArgument) and isinstance(region := owner.parent_op(), QuantizeRegionOp):
+            value = region.inputs[value.index]
+        elif isinstance(value, OpResult) and isinstance(owner, QuantizeRegionOp):
+            spec = owner.output_specs.data[value.index]
+            return spec if isinstance(spec, UniformQuantizedType) else None
+        else:
+            kind = element_of(value)
+            return kind if isinstance(kind, UniformQuantizedType) else None
+
+
+def _steps(value: SSAValue) -> _Steps | None:
+    """The steps of a dequantized value with one scale, which may be moved; None for other values."""
+    kind = _kind(value)
+    if element_of(value) != f32 or kind is None or not kind.is_per_layer:
+        return None
+    low, high = kind.storage.minimum - kind.zero_point, kind.storage.maximum - kind.zero_point
+    return _Steps(np.float32(kind.scale), max(abs(low), abs(high)), high - low + 1)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A float sum over dimensions, from 0."""
+
+    op: ReduceOp
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        return array_values(self.op.dimensions)
+
+    @property
+    def terms(self) -> int:
+        return prod(shape_of(self.value)[dimension] for dimension in self.dimensions)
+
+    @property
+    def value(self) -> SSAValue:
+        return self.op.inputs[0]
+
+
+def _sum(op: Operation, program: Program) -> _Sum | None:
+    if not isinstance(op, ReduceOp) or len(op.inputs) != 1 or body_op(op.body) is not AddOp:
+        return None
+    if element_of(op.inputs[0]) != f32 or splat_value(op.init_values[0], program.weights) != 0:
+        return None
+    return _Sum(op)
+
+
+def _squared(value: SSAValue) -> SSAValue | None:
+    owner = value.owner
+    return owner.lhs if isinstance(owner, MultiplyOp) and owner.lhs is owner.rhs else None
+
+
+class _Writer(Emission):
+    """Emits the arithmetic of integers in f32."""
+
+    def __init__(self, before: Operation, program: Program, like: Operation | None = None):
+        self._like = before if like is None else like
+        super().__init__(Builder(InsertPoint.before(before)), program.weights, self._like.location)
+
+    def add(self, op: Operation) -> SSAValue:
+        for name in (FLOAT_REASON, KERNEL):
+            if name in self._like.attributes:
+                op.attributes[name] = self._like.attributes[name]
+        return super().add(op)
+
+    def times(self, value: SSAValue, number: float | np.float32) -> SSAValue:
+        return self.add(MultiplyOp(value, self.splat(float(number), value)))
+
+    def floor(self, value: SSAValue) -> SSAValue:
+        return self.add(FloorOp(value))
+
+    def plus(self, value: SSAValue, number: float) -> SSAValue:
+        return self.add(AddOp(value, self.splat(number, value)))
+
+    def minus(self, value: SSAValue, other: SSAValue) -> SSAValue:
+        return self.add(SubtractOp(value, other))
+
+    def square(self, value: SSAValue) -> SSAValue:
+        return self.add(MultiplyOp(value, value))
+
+    def integers(self, value: SSAValue, steps: _Steps) -> SSAValue:
+        """Dequantized values divided by their scale: the product is less than half a step away from an integer."""
+        near = self.times(value, np.float32(1) / steps.scale)
+        return self.floor(self.plus(near, 0.5))
+
+    def total(self, value: SSAValue, dimensions: tuple[int, ...]) -> SSAValue:
+        shape = [size for dimension, size in enumerate(shape_of(value)) if dimension not in dimensions]
+        zero = self.constant(np.zeros((), np.float32))
+        return self.add(ReduceOp([value], [zero], [with_shape(value, shape)], dimensions, binary_body(AddOp, f32)))
+
+    def in_parts(self, value: SSAValue, dimensions: tuple[int, ...], parts: int) -> SSAValue:
+        """A sum over one dimension as sums of its parts, which are added in order."""
+        if parts == 1:
+            return self.total(value, dimensions)
+        (dimension,), shape = dimensions, list(shape_of(value))
+        shape[dimension : dimension + 1] = [parts, shape[dimension] // parts]
+        sums = self.total(self.add(ReshapeOp(value, with_shape(value, shape))), (dimension + 1,))
+        found = [self._part(sums, dimension, part) for part in range(parts)]
+        result = found[0]
+        for each in found[1:]:
+            result = self.add(AddOp(result, each))
+        return result
+
+    def _part(self, sums: SSAValue, dimension: int, part: int) -> SSAValue:
+        shape = list(shape_of(sums))
+        starts, ends = [0] * len(shape), list(shape)
+        starts[dimension], ends[dimension] = part, part + 1
+        piece = self.add(SliceOp(sums, starts, ends, [1] * len(shape)))
+        return self.add(ReshapeOp(piece, with_shape(sums, [*shape[:dimension], *shape[dimension + 1 :]])))
+
+
+def _parts(terms: int, reach: int, dimensions: tuple[int, ...]) -> int | None:
+    """The number of parts of a sum of squares whose sums f32 holds; None for too many."""
+    most = PARTS if len(dimensions) == 1 else 1
+    fitting = [parts for parts in range(1, most + 1) if terms % parts == 0 and terms // parts * reach**2 <= EXACT]
+    return fitting[0] if fitting else None
+
+
+def _write_layer_norm(region: QuantizeRegionOp, program: Program) -> None:
+    """A layer norm of integers, if the region has one dimension of rows and a dequantized operand.
+
+    Every product is rounded before it is added to something: runtimes may fuse these two, but not the division.
+    """
+    form, source, block = layer_norm_form(region, program.weights), region.body.block.args[0], region.body.block
+    steps = _steps(source)
+    if form is None or steps is None or element_of(region.outputs[0]) != f32:
+        return
+    terms = shape_of(source)[form.axis]
+    parts = _parts(terms, steps.span, (form.axis,))
+    if parts is None or terms * steps.reach > EXACT:
+        return
+    terminator = block.last_op
+    assert terminator is not None
+    write = _Writer(terminator, program, region)
+    rows = _Rows(write, write.integers(source, steps), form.axis)
+    mean, squares = rows.moments(parts)
+    epsilon = form.epsilon * terms / float(steps.scale) ** 2
+    variance = write.times(write.plus(squares, epsilon), 1 / np.float32(terms))
+    result = write.minus(rows.integers, rows.spread(mean))
+    if form.factor is not None:
+        result = write.add(MultiplyOp(result, form.factor))
+    result = write.add(DivideOp(result, rows.spread(write.add(SqrtOp(variance)))))
+    if form.addend is not None:
+        result = write.add(AddOp(result, form.addend))
+    terminator.operands[0] = result
+    remove_dead_ops(block)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Integers in f32, and the dimension of their rows."""
+
+    write: _Writer
+    integers: SSAValue
+    axis: int
+
+    def spread(self, numbers: SSAValue) -> SSAValue:
+        """A number per row, in the shape of the integers."""
+        shape = shape_of(self.integers)
+        with_axis = with_shape(numbers, [1 if dimension == self.axis else size for dimension, size in enumerate(shape)])
+        kept = self.write.add(ReshapeOp(numbers, with_axis))
+        return self.write.spread(kept, shape, range(len(shape)))
+
+    def moments(self, parts: int) -> tuple[SSAValue, SSAValue]:
+        """The mean of every row, and the sum of the squares of the distances to it."""
+        write, terms = self.write, shape_of(self.integers)[self.axis]
+        total = write.total(self.integers, (self.axis,))
+        mean = write.times(total, 1 / np.float32(terms))
+        near = write.floor(mean)
+        squares = write.square(write.minus(self.integers, self.spread(near)))
+        rest = write.minus(total, write.times(near, terms))
+        less = write.times(write.square(rest), 1 / np.float32(terms))
+        return mean, write.minus(write.in_parts(squares, (self.axis,), parts), less)
+
+
+def _write_sum(op: ReduceOp, program: Program) -> bool:
+    """sum(x), or sum(x^2), of integers."""
+    found = _sum(op, program)
+    if found is None or found.terms < 3:
+        return False
+    squared = _squared(found.value)
+    value = found.value if squared is None else squared
+    steps = _steps(value)
+    if steps is None:
+        return False
+    power = 1 if squared is None else 2
+    parts = _parts(found.terms, steps.reach, found.dimensions) if power == 2 else 1
+    if parts is None or (power == 1 and found.terms * steps.reach > EXACT):
+        return False
+    write = _Writer(op, program)
+    integers = write.integers(value, steps)
+    terms = integers if power == 1 else write.square(integers)
+    total = write.in_parts(terms, found.dimensions, parts)
+    Rewriter.replace_op(op, [], [write.times(total, steps.scale if power == 1 else steps.scale * steps.scale)])
+    return True
+
+
+def _write_root(op: RsqrtOp, program: Program) -> None:
+    """1 / sqrt(x): both are rounded as IEEE 754 says, whereas functions for the inverse root approximate it."""
+    write = _Writer(op, program)
+    root = write.add(SqrtOp(op.operand))
+    for use in list(op.result.uses):
+        _divide(use, root, program)
+    if list(op.result.uses):
+        op.result.replace_all_uses_with(write.add(DivideOp(write.splat(1, root), root)))
+
+
+def _divide(use: Use, root: SSAValue, program: Program) -> None:
+    """x * (1 / root) as x / root, through broadcasts."""
+    reader = use.operation
+    write = _Writer(reader, program)
+    if isinstance(reader, ReshapeOp | BroadcastInDimOp):
+        moved = write.add(reader.clone({reader.operands[0]: root}))
+        for each in list(reader.results[0].uses):
+            _divide(each, moved, program)
+    elif isinstance(reader, MultiplyOp) and reader.lhs is not reader.rhs:
+        other = reader.operands[1 - use.index]
+        Rewriter.replace_op(reader, [], [write.add(DivideOp(other, root))])
+
+
+def exact_sums(program: Program, target: Target) -> Program:
+    """A copy with sums of dequantized values of integers, for runtimes that run float ops of a file."""
+    if not target.between_casts:
+        return program
+    program = program.for_change()
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp) and not is_quantized(op)]
+    for region in regions:
+        if region.logical_kernel.data in NORMALIZATIONS:
+            _write_layer_norm(region, program)
+    for block in (program.entry, *(region.body.block for region in regions)):
+        for op in list(block.ops):
+            if isinstance(op, ReduceOp):
+                _write_sum(op, program)
+            elif isinstance(op, RsqrtOp) and element_of(op.result) == f32:
+                _write_root(op, program)
+        remove_dead_ops(block)
+    return program
