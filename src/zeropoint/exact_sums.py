@@ -40,6 +40,7 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp, UniformQuanti
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
+    ClampOp,
     DivideOp,
     FloorOp,
     MultiplyOp,
@@ -155,6 +156,14 @@ class _Writer(Emission):
     def minus(self, value: SSAValue, other: SSAValue) -> SSAValue:
         return self.add(SubtractOp(value, other))
 
+    def inverse(self, value: SSAValue) -> SSAValue:
+        return self.add(DivideOp(self.splat(1, value), value))
+
+    def kept(self, product: SSAValue) -> SSAValue:
+        """A product that the runtime rounds before it adds something: a clamp that changes nothing is between them."""
+        most = np.finfo(np.float32).max
+        return self.add(ClampOp(self.constant(np.array(-most)), product, self.constant(np.array(most))))
+
     def square(self, value: SSAValue) -> SSAValue:
         return self.add(MultiplyOp(value, value))
 
@@ -196,7 +205,7 @@ def _parts(terms: int, reach: int, dimensions: tuple[int, ...]) -> int | None:
     return fitting[0] if fitting else None
 
 
-def _write_layer_norm(region: QuantizeRegionOp, program: Program) -> None:
+def _write_layer_norm(region: QuantizeRegionOp, program: Program, target: Target) -> None:
     """A layer norm of integers, if the region has one dimension of rows and a dequantized operand.
 
     Every product is rounded before it is added to something: runtimes may fuse these two, but not the division.
@@ -219,7 +228,11 @@ def _write_layer_norm(region: QuantizeRegionOp, program: Program) -> None:
     result = write.minus(rows.integers, rows.spread(mean))
     if form.factor is not None:
         result = write.add(MultiplyOp(result, form.factor))
-    result = write.add(DivideOp(result, rows.spread(write.add(SqrtOp(variance)))))
+    root = write.add(SqrtOp(variance))
+    if target.fuses_products:
+        result = write.kept(write.add(MultiplyOp(result, rows.spread(write.inverse(root)))))
+    else:
+        result = write.add(DivideOp(result, rows.spread(root)))
     if form.addend is not None:
         result = write.add(AddOp(result, form.addend))
     terminator.operands[0] = result
@@ -237,20 +250,23 @@ class _Rows:
     def spread(self, numbers: SSAValue) -> SSAValue:
         """A number per row, in the shape of the integers."""
         shape = shape_of(self.integers)
-        with_axis = with_shape(numbers, [1 if dimension == self.axis else size for dimension, size in enumerate(shape)])
-        kept = self.write.add(ReshapeOp(numbers, with_axis))
-        return self.write.spread(kept, shape, range(len(shape)))
+        return self.write.spread(numbers, shape, range(len(shape)))
+
+    def column(self, sums: SSAValue) -> SSAValue:
+        """Sums of rows, in the shape of the integers with one element per row."""
+        shape = [1 if dimension == self.axis else size for dimension, size in enumerate(shape_of(self.integers))]
+        return self.write.add(ReshapeOp(sums, with_shape(sums, shape)))
 
     def moments(self, parts: int) -> tuple[SSAValue, SSAValue]:
         """The mean of every row, and the sum of the squares of the distances to it."""
         write, terms = self.write, shape_of(self.integers)[self.axis]
-        total = write.total(self.integers, (self.axis,))
+        total = self.column(write.total(self.integers, (self.axis,)))
         mean = write.times(total, 1 / np.float32(terms))
         near = write.floor(mean)
         squares = write.square(write.minus(self.integers, self.spread(near)))
         rest = write.minus(total, write.times(near, terms))
         less = write.times(write.square(rest), 1 / np.float32(terms))
-        return mean, write.minus(write.in_parts(squares, (self.axis,), parts), less)
+        return mean, write.minus(self.column(write.in_parts(squares, (self.axis,), parts)), less)
 
 
 def _write_sum(op: ReduceOp, program: Program) -> bool:
@@ -282,7 +298,7 @@ def _write_root(op: RsqrtOp, program: Program) -> None:
     for use in list(op.result.uses):
         _divide(use, root, program)
     if list(op.result.uses):
-        op.result.replace_all_uses_with(write.add(DivideOp(write.splat(1, root), root)))
+        op.result.replace_all_uses_with(write.inverse(root))
 
 
 def _divide(use: Use, root: SSAValue, program: Program) -> None:
@@ -306,7 +322,7 @@ def exact_sums(program: Program, target: Target) -> Program:
     regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp) and not is_quantized(op)]
     for region in regions:
         if region.logical_kernel.data in NORMALIZATIONS:
-            _write_layer_norm(region, program)
+            _write_layer_norm(region, program, target)
     for block in (program.entry, *(region.body.block for region in regions)):
         for op in list(block.ops):
             if isinstance(op, ReduceOp):

@@ -305,6 +305,8 @@ class Target:
     integers."""
     between_casts: bool = False
     """Whether the runtime makes integer kernels of what a file has between casts, and computes all else in floats."""
+    fuses_products: bool = False
+    """Whether the runtime's float ops add to products that are not rounded, and divide by multiplying with inverses."""
 
     @cached_property
     def composites(self) -> Mapping[str, str]:

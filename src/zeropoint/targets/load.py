@@ -7,6 +7,7 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 - `prefer = 16`: move rows whose output has this number of bits to the front.
 - `real_results = true`: contractions can return floats.
 - `between_casts = true`: the runtime makes integer kernels of ops between casts.
+- `fuses_products = true`: the runtime's float ops do not round products before sums, and multiply by inverses.
 - `least_sqnr = 20`: minimum SQNR in dB of a function's result when its operand is rounded.
 - `bounds = [[0, inf], [0, 6]]`: clamp bounds that kernels absorb after a sum or product (`"any"`: all).
 
@@ -30,14 +31,14 @@ from zeropoint.targets.checks import TargetError, cell_name, check_target
 from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
+FLAGS = ("real_results", "between_casts", "fuses_products")
 KEYS = (
     "name",
     "profile",
     "description",
     "extends",
     "prefer",
-    "real_results",
-    "between_casts",
+    *FLAGS,
     "least_sqnr",
     "scale_type",
     "bounds",
@@ -165,8 +166,7 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         rows += _appended(base, table, path)
     if "prefer" in table:
         rows.sort(key=lambda row: row.output.storage.type.width != table["prefer"])
-    real = _flag(table, "real_results", base is not None and base.real_results, path)
-    between = _flag(table, "between_casts", base is not None and base.between_casts, path)
+    flags = {key: _flag(table, key, base is not None and getattr(base, key), path) for key in FLAGS}
     least = table.get("least_sqnr", base.least_sqnr if base is not None else 0)
     if not isinstance(least, int | float) or isinstance(least, bool):
         raise TargetError(f"{path}: found least_sqnr = {least!r}, expected a number of dB")
@@ -175,7 +175,11 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         raise TargetError(f"{path}: found scale_type = {kept!r}, expected one of: {', '.join(SCALE_TYPES)}")
     bounds = _bounds(table["bounds"], path) if "bounds" in table else base.bounds if base is not None else None
     description = str(table.get("description", ""))
-    return check_target(Target(name, profile, tuple(rows), description, real, float(least), kept, bounds, between))
+    return check_target(
+        Target(
+            name, profile, tuple(rows), description, least_sqnr=float(least), scale_type=kept, bounds=bounds, **flags
+        )
+    )
 
 
 def _flag(table: Mapping[str, Any], key: str, default: bool, path: Path) -> bool:

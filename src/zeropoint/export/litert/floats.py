@@ -93,6 +93,8 @@ CLIPS: Mapping[tuple[float, float], str] = {
     (-1.0, 1.0): "RELU_N1_TO_1",
 }
 """The operator by its bounds."""
+XNNPACK_DIMENSIONS = 6
+"""The most dimensions of XNNPACK's tensors."""
 SUMMED = frozenset(map(np.dtype, ("float32", "int32", "int64")))
 """The types of LiteRT's CUMSUM."""
 
@@ -127,6 +129,18 @@ def _elementwise(emit: LitertEmission, op: Operation, name: str, options: Operat
 def unary(op: Operation, emit: LitertEmission) -> None:
     """A unary function."""
     _plain(emit, op, UNARY[type(op)])
+
+
+def square_root(op: hlo.SqrtOp, emit: LitertEmission) -> None:
+    """SQRT in a rank that XNNPACK does not take: its square roots are approximations, LiteRT's own are IEEE 754's."""
+    kind, shape = element_of(op.result), shape_of(op.result)
+    if len(shape) > XNNPACK_DIMENSIONS:
+        return unary(op, emit)
+    long = [*[1] * (XNNPACK_DIMENSIONS + 1 - len(shape)), *shape]
+    source = emit.reshaped(_source(emit, op.operand), long, kind)
+    root = emit.temporary(f"{emit.name(op.result)}/root", long, kind)
+    emit.operator("SQRT", [source], [root])
+    return emit.reshape(root, _result(emit, op))
 
 
 def binary(op: Operation, emit: LitertEmission) -> None:
@@ -375,6 +389,7 @@ OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
     hlo.LogPlusOneOp: shifted(True, "LOG", 1.0),
     hlo.PadOp: pad,
     hlo.SortOp: sort,
+    hlo.SqrtOp: square_root,
     hlo.ConcatenateOp: concatenate,
     hlo.ConvertOp: convert,
     hlo.DotGeneralOp: dot_general,
