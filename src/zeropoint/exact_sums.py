@@ -1,22 +1,27 @@
 """Sums of dequantized values and of their squares, computed of integers: exact in any order of the terms.
 
 ```mlir
-%x = stablehlo.uniform_dequantize %q : (tensor<8x96x!quant.uniform<i8:f32, 0.1:3>>) -> tensor<8x96xf32>
-%1 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : ... -> tensor<8xf32>
+%x = ... a kernel with a result in !quant.uniform<i8:f32, 0.5:3>
+%1 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x96xf32>, ...)
 ```
 becomes
 ```mlir
-%u = stablehlo.round_nearest_even(%x * 10.0)        the integers q - 3
-%2 = stablehlo.reduce(%u init: %zero) applies stablehlo.add across dimensions = [1] : ... -> tensor<8xf32>
-%1 = stablehlo.multiply %2, 0.1
+%u = stablehlo.floor(%x * 2.0 + 0.5)                        the stored integers minus 3
+%2 = stablehlo.reduce(%u init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x96xf32>, ...)
+%1 = stablehlo.multiply %2, 0.5
 ```
-Runtimes add the terms of a float sum in orders of their own, which depend on the processor, so their sums differ in the
-last bits. Then a layer norm gives another integer wherever its result is near the middle of two. A sum of integers
-below 2^24 has no rounding in f32. The variance of a row comes from integers, too: with c = round(mean(u)),
+Runtimes add the terms of a float sum in orders of their own, which depend on the processor. Their results differ in the
+last bits, and then a layer norm gives another integer wherever it is near the middle of two. f32 holds the sum of
+integers if it is at most 2^24. The variance of a row of n integers u comes from integers, too: with an integer c near
+their mean,
 
-    sum((x - mean)^2) = scale^2 * (sum((u - c)^2) - (sum(u) - n * c)^2 / n)
+    sum((u - mean)^2) = sum((u - c)^2) - (sum(u) - n * c)^2 / n
 
-`u - c` is small, so little is lost by the difference. Rows with more than 2^24 / 255^2 terms are added in parts.
+The difference is at least half of the first sum, so it loses one bit and is never negative. Rows with more than
+2^24 / 256^2 terms are added in parts. Inverse square roots become divisions by square roots, because functions for the
+inverse root are approximations on some processors.
+
+Source: IEEE 754-2019, clause 5.4.1: division and square root are rounded correctly.
 """
 
 from __future__ import annotations
@@ -67,11 +72,13 @@ MOVES = (ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp)
 
 @dataclass(frozen=True)
 class _Steps:
-    """Values that are integers times a scale: the scale in f32, and the bound of the integers."""
+    """Values that are integers times a scale in f32."""
 
     scale: np.float32
     reach: int
+    """The largest magnitude of the integers."""
     span: int
+    """The largest distance of an integer to one near the mean of others."""
 
 
 def _kind(value: SSAValue) -> UniformQuantizedType | None:
@@ -101,29 +108,22 @@ def _steps(value: SSAValue) -> _Steps | None:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A float sum over dimensions, from 0."""
+    """A float sum of a value over dimensions, from 0."""
 
-    op: ReduceOp
-
-    @property
-    def dimensions(self) -> tuple[int, ...]:
-        return array_values(self.op.dimensions)
+    value: SSAValue
+    dimensions: tuple[int, ...]
 
     @property
     def terms(self) -> int:
         return prod(shape_of(self.value)[dimension] for dimension in self.dimensions)
 
-    @property
-    def value(self) -> SSAValue:
-        return self.op.inputs[0]
 
-
-def _sum(op: Operation, program: Program) -> _Sum | None:
-    if not isinstance(op, ReduceOp) or len(op.inputs) != 1 or body_op(op.body) is not AddOp:
+def _sum(op: ReduceOp, program: Program) -> _Sum | None:
+    if len(op.inputs) != 1 or body_op(op.body) is not AddOp or element_of(op.inputs[0]) != f32:
         return None
-    if element_of(op.inputs[0]) != f32 or splat_value(op.init_values[0], program.weights) != 0:
+    if splat_value(op.init_values[0], program.weights) != 0:
         return None
-    return _Sum(op)
+    return _Sum(op.inputs[0], array_values(op.dimensions))
 
 
 def _squared(value: SSAValue) -> SSAValue | None:
@@ -198,33 +198,33 @@ class _Writer(Emission):
         return self.add(ReshapeOp(piece, with_shape(sums, [*shape[:dimension], *shape[dimension + 1 :]])))
 
 
-def _parts(terms: int, reach: int, dimensions: tuple[int, ...]) -> int | None:
-    """The number of parts of a sum of squares whose sums f32 holds; None for too many."""
-    most = PARTS if len(dimensions) == 1 else 1
-    fitting = [parts for parts in range(1, most + 1) if terms % parts == 0 and terms // parts * reach**2 <= EXACT]
-    return fitting[0] if fitting else None
+def _parts(total: _Sum, reach: int) -> int | None:
+    """The number of parts of a sum of integers up to `reach`, so that f32 holds their sums; None for too many."""
+    most = PARTS if len(total.dimensions) == 1 else 1
+    fitting = (parts for parts in range(1, most + 1) if total.terms % parts == 0)
+    return next((parts for parts in fitting if total.terms // parts * reach <= EXACT), None)
 
 
 def _write_layer_norm(region: QuantizeRegionOp, program: Program, target: Target) -> None:
-    """A layer norm of integers, if the region has one dimension of rows and a dequantized operand.
+    """A layer norm of integers, if the region has rows along one dimension and a dequantized operand.
 
-    Every product is rounded before it is added to something: runtimes may fuse these two, but not the division.
+    No product is added to something, except an exact one, because a runtime may fuse the two without rounding.
     """
     form, source, block = layer_norm_form(region, program.weights), region.body.block.args[0], region.body.block
     steps = _steps(source)
     if form is None or steps is None or element_of(region.outputs[0]) != f32:
         return
-    terms = shape_of(source)[form.axis]
-    parts = _parts(terms, steps.span, (form.axis,))
-    if parts is None or terms * steps.reach > EXACT:
+    total = _Sum(source, (form.axis,))
+    parts = _parts(total, steps.span**2)
+    if parts is None or total.terms * steps.reach > EXACT:
         return
     terminator = block.last_op
     assert terminator is not None
     write = _Writer(terminator, program, region)
     rows = _Rows(write, write.integers(source, steps), form.axis)
     mean, squares = rows.moments(parts)
-    epsilon = form.epsilon * terms / float(steps.scale) ** 2
-    variance = write.times(write.plus(squares, epsilon), 1 / np.float32(terms))
+    epsilon = form.epsilon * total.terms / float(steps.scale) ** 2
+    variance = write.times(write.plus(squares, epsilon), 1 / np.float32(total.terms))
     result = write.minus(rows.integers, rows.spread(mean))
     if form.factor is not None:
         result = write.add(MultiplyOp(result, form.factor))
@@ -262,40 +262,37 @@ class _Rows:
         write, terms = self.write, shape_of(self.integers)[self.axis]
         total = self.column(write.total(self.integers, (self.axis,)))
         mean = write.times(total, 1 / np.float32(terms))
-        near = write.floor(mean)
+        near = write.floor(write.times(write.plus(total, terms / 2), 1 / np.float32(terms)))
         squares = write.square(write.minus(self.integers, self.spread(near)))
         rest = write.minus(total, write.times(near, terms))
         less = write.times(write.square(rest), 1 / np.float32(terms))
         return mean, write.minus(self.column(write.in_parts(squares, (self.axis,), parts)), less)
 
 
-def _write_sum(op: ReduceOp, program: Program) -> bool:
+def _write_sum(op: ReduceOp, program: Program) -> None:
     """sum(x), or sum(x^2), of integers."""
     found = _sum(op, program)
-    if found is None or found.terms < 3:
-        return False
+    if found is None or found.terms < 3:  # a sum of two terms is the same in both orders
+        return
     squared = _squared(found.value)
     value = found.value if squared is None else squared
     steps = _steps(value)
     if steps is None:
-        return False
-    power = 1 if squared is None else 2
-    parts = _parts(found.terms, steps.reach, found.dimensions) if power == 2 else 1
-    if parts is None or (power == 1 and found.terms * steps.reach > EXACT):
-        return False
+        return
+    parts = _parts(found, steps.reach if squared is None else steps.reach**2)
+    if parts is None:
+        return
     write = _Writer(op, program)
     integers = write.integers(value, steps)
-    terms = integers if power == 1 else write.square(integers)
-    total = write.in_parts(terms, found.dimensions, parts)
-    Rewriter.replace_op(op, [], [write.times(total, steps.scale if power == 1 else steps.scale * steps.scale)])
-    return True
+    total = write.in_parts(integers if squared is None else write.square(integers), found.dimensions, parts)
+    Rewriter.replace_op(op, [], [write.times(total, steps.scale if squared is None else steps.scale * steps.scale)])
 
 
-def _write_root(op: RsqrtOp, program: Program) -> None:
-    """1 / sqrt(x): both are rounded as IEEE 754 says, whereas functions for the inverse root approximate it."""
+def _write_root(op: RsqrtOp, program: Program, target: Target) -> None:
+    """Division by a square root. onnxruntime divides where a file multiplies by 1 / x, and OpenVINO the reverse."""
     write = _Writer(op, program)
     root = write.add(SqrtOp(op.operand))
-    for use in list(op.result.uses):
+    for use in [] if target.fuses_products else list(op.result.uses):
         _divide(use, root, program)
     if list(op.result.uses):
         op.result.replace_all_uses_with(write.inverse(root))
@@ -315,7 +312,10 @@ def _divide(use: Use, root: SSAValue, program: Program) -> None:
 
 
 def exact_sums(program: Program, target: Target) -> Program:
-    """A copy with sums of dequantized values of integers, for runtimes that run float ops of a file."""
+    """A copy in which float sums of dequantized values are computed of integers.
+
+    The program itself if the target's runtime does not run the float ops of a file (`between_casts`).
+    """
     if not target.between_casts:
         return program
     program = program.for_change()
@@ -328,6 +328,6 @@ def exact_sums(program: Program, target: Target) -> Program:
             if isinstance(op, ReduceOp):
                 _write_sum(op, program)
             elif isinstance(op, RsqrtOp) and element_of(op.result) == f32:
-                _write_root(op, program)
+                _write_root(op, program, target)
         remove_dead_ops(block)
     return program

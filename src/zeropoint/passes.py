@@ -16,9 +16,9 @@ from typing import Any, get_args, get_type_hints
 from zeropoint import calibrate
 from zeropoint.correct.equalize import equalize
 from zeropoint.errors import Error
+from zeropoint.exact_sums import exact_sums
 from zeropoint.export.channels_last import channels_last
 from zeropoint.fuse import fuse, unfuse
-from zeropoint.exact_sums import exact_sums
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower import expand_block_scales, fold_bounds, integer_io, integer_program, lower, merge_sums

@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.normalizations import layer_norm_form
