@@ -36,7 +36,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.expand.emission import Emission
-from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
+from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.normalizations import NORMALIZATIONS, layer_norm_form
@@ -134,8 +134,8 @@ def _squared(value: SSAValue) -> SSAValue | None:
 class _Writer(Emission):
     """Emits the arithmetic of integers in f32."""
 
-    def __init__(self, before: Operation, program: Program, like: Operation | None = None):
-        self._like = before if like is None else like
+    def __init__(self, before: Operation, program: Program, like: Operation | None = None, *, fuses: bool = False):
+        self._like, self._fuses = before if like is None else like, fuses
         super().__init__(Builder(InsertPoint.before(before)), program.weights, self._like.location)
 
     def add(self, op: Operation) -> SSAValue:
@@ -161,6 +161,8 @@ class _Writer(Emission):
 
     def kept(self, product: SSAValue) -> SSAValue:
         """A product that the runtime rounds before it adds something: a clamp that changes nothing is between them."""
+        if not self._fuses:
+            return product
         most = np.finfo(np.float32).max
         return self.add(ClampOp(self.constant(np.array(-most)), product, self.constant(np.array(most))))
 
@@ -220,17 +222,17 @@ def _write_layer_norm(region: QuantizeRegionOp, program: Program, target: Target
         return
     terminator = block.last_op
     assert terminator is not None
-    write = _Writer(terminator, program, region)
+    write = _Writer(terminator, program, region, fuses=target.fuses_products)
     rows = _Rows(write, write.integers(source, steps), form.axis)
-    mean, squares = rows.moments(parts)
+    result, squares = rows.moments(parts)
     epsilon = form.epsilon * total.terms / float(steps.scale) ** 2
     variance = write.times(write.plus(squares, epsilon), 1 / np.float32(total.terms))
-    result = write.minus(rows.integers, rows.spread(mean))
     if form.factor is not None:
         result = write.add(MultiplyOp(result, form.factor))
     root = write.add(SqrtOp(variance))
     if target.fuses_products:
-        result = write.kept(write.add(MultiplyOp(result, rows.spread(write.inverse(root)))))
+        result = write.add(MultiplyOp(result, rows.spread(write.inverse(root))))
+        result = result if form.addend is None else write.kept(result)
     else:
         result = write.add(DivideOp(result, rows.spread(root)))
     if form.addend is not None:
@@ -258,15 +260,17 @@ class _Rows:
         return self.write.add(ReshapeOp(sums, with_shape(sums, shape)))
 
     def moments(self, parts: int) -> tuple[SSAValue, SSAValue]:
-        """The mean of every row, and the sum of the squares of the distances to it."""
+        """The distances of the integers to the mean of their row, and the sum of the squares of the distances."""
         write, terms = self.write, shape_of(self.integers)[self.axis]
+        inverse = 1 / np.float32(terms)
         total = self.column(write.total(self.integers, (self.axis,)))
-        mean = write.times(total, 1 / np.float32(terms))
-        near = write.floor(write.times(write.plus(total, terms / 2), 1 / np.float32(terms)))
-        squares = write.square(write.minus(self.integers, self.spread(near)))
+        near = write.floor(write.times(write.plus(total, terms / 2), inverse))
+        distances = write.minus(self.integers, self.spread(near))
+        squares = self.column(write.in_parts(write.square(distances), (self.axis,), parts))
         rest = write.minus(total, write.times(near, terms))
-        less = write.times(write.square(rest), 1 / np.float32(terms))
-        return mean, write.minus(self.column(write.in_parts(squares, (self.axis,), parts)), less)
+        less = write.kept(write.times(write.square(rest), inverse))
+        more = write.kept(write.times(rest, inverse))
+        return write.minus(distances, self.spread(more)), write.minus(squares, less)
 
 
 def _write_sum(op: ReduceOp, program: Program) -> None:
@@ -323,7 +327,8 @@ def exact_sums(program: Program, target: Target) -> Program:
     for region in regions:
         if region.logical_kernel.data in NORMALIZATIONS:
             _write_layer_norm(region, program, target)
-    for block in (program.entry, *(region.body.block for region in regions)):
+    plain = [region for region in regions if FUNCTION not in region.attributes]  # these are one op each
+    for block in (program.entry, *(region.body.block for region in plain)):
         for op in list(block.ops):
             if isinstance(op, ReduceOp):
                 _write_sum(op, program)

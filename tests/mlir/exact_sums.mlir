@@ -1,12 +1,64 @@
 // RUN: -p 'fuse,propagate{target=onnxruntime},exact-sums{target=onnxruntime}' --split-input-file
 
-// The sum of a dequantized value is that of its integers, times the scale.
+// The sum of a value that a kernel rounds is that of its integers, times the scale.
 func.func @main(%x: tensor<2x5xf32>) -> tensor<2xf32> {
   %s = "quant.stats"(%x) {layerStats = dense<[-8.0, 55.75]> : tensor<2xf32>} : (tensor<2x5xf32>) -> tensor<2x5xf32>
-  %r = stablehlo.reverse %s, dims = [1] : tensor<2x5xf32>
+  %a = stablehlo.logistic %s : tensor<2x5xf32>
+  %t = "quant.stats"(%a) {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : (tensor<2x5xf32>) -> tensor<2x5xf32>
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  %m = stablehlo.multiply %r, %r : tensor<2x5xf32>
-  %0 = stablehlo.reduce(%m init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>
+  %0 = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
 // CHECK-LABEL: func.func @main
+// CHECK:       quant.region "sum"(%[[X:[0-9a-z]*]]: tensor<2x5xf32>
+// CHECK:       %[[INVERSE:.*]] = stablehlo.constant dense<254.999985>
+// CHECK:       %[[BY:.*]] = stablehlo.broadcast_in_dim %[[INVERSE]]
+// CHECK:       %[[NEAR:.*]] = stablehlo.multiply %[[X]], %[[BY]]
+// CHECK:       %[[SHIFTED:.*]] = stablehlo.add %[[NEAR]]
+// CHECK:       %[[U:.*]] = stablehlo.floor %[[SHIFTED]]
+// CHECK:       %[[SUM:.*]] = stablehlo.reduce(%[[U]] init: %{{.*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       stablehlo.constant dense<0.00392156886>
+// CHECK:       %[[REAL:.*]] = stablehlo.multiply %[[SUM]]
+// CHECK:       quant.return %[[REAL]]
+
+// -----
+
+// A layer norm: mean and variance come from integers, and the quotient is divided by a square root.
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %s = "quant.stats"(%x) {layerStats = dense<[0.0, 127.5]> : tensor<2xf32>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = stablehlo.logistic %s : tensor<2x4xf32>
+  %t = "quant.stats"(%a) {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %n = stablehlo.constant dense<4.0> : tensor<2xf32>
+  %e = stablehlo.constant dense<0.25> : tensor<2xf32>
+  %gamma = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  %0 = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  %1 = stablehlo.divide %0, %n : tensor<2xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<2xf32>) -> tensor<2x4xf32>
+  %3 = stablehlo.subtract %t, %2 : tensor<2x4xf32>
+  %4 = stablehlo.multiply %3, %3 : tensor<2x4xf32>
+  %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  %6 = stablehlo.divide %5, %n : tensor<2xf32>
+  %7 = stablehlo.add %6, %e : tensor<2xf32>
+  %8 = stablehlo.rsqrt %7 : tensor<2xf32>
+  %9 = stablehlo.broadcast_in_dim %8, dims = [0] : (tensor<2xf32>) -> tensor<2x4xf32>
+  %10 = stablehlo.multiply %3, %9 : tensor<2x4xf32>
+  %11 = stablehlo.broadcast_in_dim %gamma, dims = [1] : (tensor<4xf32>) -> tensor<2x4xf32>
+  %12 = stablehlo.multiply %10, %11 : tensor<2x4xf32>
+  return %12 : tensor<2x4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       quant.region "layer_norm"
+// CHECK:       %[[GAMMA:.*]] = stablehlo.broadcast_in_dim %{{.*}}, dims = [1] : (tensor<4xf32>)
+// CHECK:       %[[U:.*]] = stablehlo.floor
+// CHECK:       stablehlo.reduce(%[[U]] init: %{{.*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       %[[NEAR:.*]] = stablehlo.floor
+// CHECK:       %[[C:.*]] = stablehlo.broadcast_in_dim %[[NEAR]], dims = [0, 1]
+// CHECK:       %[[D:.*]] = stablehlo.subtract %[[U]], %[[C]]
+// CHECK:       %[[SQUARE:.*]] = stablehlo.multiply %[[D]], %[[D]]
+// CHECK:       stablehlo.reduce(%[[SQUARE]] init: %{{.*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       %[[PRODUCT:.*]] = stablehlo.multiply %{{.*}}, %[[GAMMA]]
+// CHECK:       %[[ROOT:.*]] = stablehlo.sqrt
+// CHECK:       %[[BY:.*]] = stablehlo.broadcast_in_dim %[[ROOT]], dims = [0, 1]
+// CHECK:       %[[NORM:.*]] = stablehlo.divide %[[PRODUCT]], %[[BY]]
+// CHECK:       quant.return %[[NORM]]
