@@ -136,6 +136,7 @@ class _Writer(Emission):
 
     def __init__(self, before: Operation, program: Program, like: Operation | None = None, *, fuses: bool = False):
         self._like, self._fuses = before if like is None else like, fuses
+        self._splats: dict[tuple[float, tuple[int, ...]], SSAValue] = {}
         super().__init__(Builder(InsertPoint.before(before)), program.weights, self._like.location)
 
     def add(self, op: Operation) -> SSAValue:
@@ -143,6 +144,12 @@ class _Writer(Emission):
             if name in self._like.attributes:
                 op.attributes[name] = self._like.attributes[name]
         return super().add(op)
+
+    def splat(self, number: float, like: SSAValue) -> SSAValue:
+        key = float(number), shape_of(like)
+        if key not in self._splats:
+            self._splats[key] = super().splat(number, like)
+        return self._splats[key]
 
     def times(self, value: SSAValue, number: float | np.float32) -> SSAValue:
         return self.add(MultiplyOp(value, self.splat(float(number), value)))

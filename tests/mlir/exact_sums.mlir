@@ -11,14 +11,14 @@ func.func @main(%x: tensor<2x5xf32>) -> tensor<2xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       quant.region "sum"(%[[X:[0-9a-z]*]]: tensor<2x5xf32>
-// CHECK:       %[[INVERSE:.*]] = stablehlo.constant dense<254.999985>
-// CHECK:       %[[BY:.*]] = stablehlo.broadcast_in_dim %[[INVERSE]]
-// CHECK:       %[[NEAR:.*]] = stablehlo.multiply %[[X]], %[[BY]]
-// CHECK:       %[[SHIFTED:.*]] = stablehlo.add %[[NEAR]]
-// CHECK:       %[[U:.*]] = stablehlo.floor %[[SHIFTED]]
-// CHECK:       %[[SUM:.*]] = stablehlo.reduce(%[[U]] init: %{{.*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       %[[INVERSE:[0-9a-z_]*]] = stablehlo.constant dense<254.999985>
+// CHECK:       %[[BY:[0-9a-z_]*]] = stablehlo.broadcast_in_dim %[[INVERSE]]
+// CHECK:       %[[NEAR:[0-9a-z_]*]] = stablehlo.multiply %[[X]], %[[BY]]
+// CHECK:       %[[SHIFTED:[0-9a-z_]*]] = stablehlo.add %[[NEAR]]
+// CHECK:       %[[U:[0-9a-z_]*]] = stablehlo.floor %[[SHIFTED]]
+// CHECK:       %[[SUM:[0-9a-z_]*]] = stablehlo.reduce(%[[U]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
 // CHECK:       stablehlo.constant dense<0.00392156886>
-// CHECK:       %[[REAL:.*]] = stablehlo.multiply %[[SUM]]
+// CHECK:       %[[REAL:[0-9a-z_]*]] = stablehlo.multiply %[[SUM]]
 // CHECK:       quant.return %[[REAL]]
 
 // -----
@@ -49,16 +49,16 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       quant.region "layer_norm"
-// CHECK:       %[[GAMMA:.*]] = stablehlo.broadcast_in_dim %{{.*}}, dims = [1] : (tensor<4xf32>)
-// CHECK:       %[[U:.*]] = stablehlo.floor
-// CHECK:       stablehlo.reduce(%[[U]] init: %{{.*}}) applies stablehlo.add across dimensions = [1]
-// CHECK:       %[[NEAR:.*]] = stablehlo.floor
-// CHECK:       %[[C:.*]] = stablehlo.broadcast_in_dim %[[NEAR]], dims = [0, 1]
-// CHECK:       %[[D:.*]] = stablehlo.subtract %[[U]], %[[C]]
-// CHECK:       %[[SQUARE:.*]] = stablehlo.multiply %[[D]], %[[D]]
-// CHECK:       stablehlo.reduce(%[[SQUARE]] init: %{{.*}}) applies stablehlo.add across dimensions = [1]
-// CHECK:       %[[PRODUCT:.*]] = stablehlo.multiply %{{.*}}, %[[GAMMA]]
-// CHECK:       %[[ROOT:.*]] = stablehlo.sqrt
-// CHECK:       %[[BY:.*]] = stablehlo.broadcast_in_dim %[[ROOT]], dims = [0, 1]
-// CHECK:       %[[NORM:.*]] = stablehlo.divide %[[PRODUCT]], %[[BY]]
+// CHECK:       %[[GAMMA:[0-9a-z_]*]] = stablehlo.broadcast_in_dim %{{[0-9a-z_]*}}, dims = [1] : (tensor<4xf32>)
+// CHECK:       %[[U:[0-9a-z_]*]] = stablehlo.floor
+// CHECK:       stablehlo.reduce(%[[U]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       %[[NEAR:[0-9a-z_]*]] = stablehlo.floor
+// CHECK:       %[[C:[0-9a-z_]*]] = stablehlo.broadcast_in_dim %[[NEAR]], dims = [0, 1]
+// CHECK:       %[[D:[0-9a-z_]*]] = stablehlo.subtract %[[U]], %[[C]]
+// CHECK:       %[[SQUARE:[0-9a-z_]*]] = stablehlo.multiply %[[D]], %[[D]]
+// CHECK:       stablehlo.reduce(%[[SQUARE]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       %[[PRODUCT:[0-9a-z_]*]] = stablehlo.multiply %{{[0-9a-z_]*}}, %[[GAMMA]] {
+// CHECK:       %[[ROOT:[0-9a-z_]*]] = stablehlo.sqrt
+// CHECK:       %[[BY:[0-9a-z_]*]] = stablehlo.broadcast_in_dim %[[ROOT]], dims = [0, 1]
+// CHECK:       %[[NORM:[0-9a-z_]*]] = stablehlo.divide %[[PRODUCT]], %[[BY]] {
 // CHECK:       quant.return %[[NORM]]
