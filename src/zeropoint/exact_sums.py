@@ -36,7 +36,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.expand.emission import Emission
-from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL
+from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
 from zeropoint.ir.constants import splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.normalizations import NORMALIZATIONS, layer_norm_form
@@ -67,6 +67,8 @@ EXACT = 1 << 24
 """f32 holds every integer up to this one."""
 PARTS = 8
 """The most parts of a row. Each part takes a slice and a sum."""
+REWRITTEN = (*NORMALIZATIONS, "sum")
+"""The kernels whose float ops are written one by one in files. Others are operators of runtimes, such as means."""
 MOVES = (ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp)
 
 
@@ -334,8 +336,7 @@ def exact_sums(program: Program, target: Target) -> Program:
     for region in regions:
         if region.logical_kernel.data in NORMALIZATIONS:
             _write_layer_norm(region, program, target)
-    plain = [region for region in regions if FUNCTION not in region.attributes]  # these are one op each
-    for block in (program.entry, *(region.body.block for region in plain)):
+    for block in (program.entry, *(region.body.block for region in regions if region.logical_kernel.data in REWRITTEN)):
         for op in list(block.ops):
             if isinstance(op, ReduceOp):
                 _write_sum(op, program)
