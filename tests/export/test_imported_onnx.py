@@ -78,3 +78,24 @@ def test_a_product_of_stored_weights_whose_result_is_a_float_runs(tmp_path: Path
     first.export(tmp_path / "y.onnx")
     (found,) = optimized(onnx.load(tmp_path / "y.onnx")).run(x)
     np.testing.assert_allclose(found, first(x)["y"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"onnx_format": "qoperator"}])
+def test_both_types_of_a_rescale_round(options: dict[str, str], tmp_path: Path) -> None:
+    """onnxruntime made one pair of casts of two: the maximum was rounded to a type between the two."""
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,8,8] x) => (float y) <{NUMBERS}>
+    {{ {READ} k = DequantizeLinear(wq, u, w0)  c = Conv(a, k)
+    d = QuantizeLinear(c, s, z)  e = DequantizeLinear(d, s, z)  m = MaxPool<kernel_shape=[2,2]>(e)
+    n = QuantizeLinear(m, wide, z)  o = DequantizeLinear(n, wide, z)  r = Conv(o, k)
+    p = QuantizeLinear(r, wide, z)  y = DequantizeLinear(p, wide, z) }}""")
+    weights = np.random.default_rng(0).integers(-60, 60, (4, 4, 3, 3)).astype(np.int8)
+    made.graph.initializer.append(numpy_helper.from_array(weights, "wq"))
+    x = {"x": np.random.default_rng(5).normal(0, 2, (1, 4, 8, 8)).astype(np.float32)}
+    (expected,) = optimized(made).run(x)
+    first = zp.quantize(zp.load(made), target="onnxruntime")
+    np.testing.assert_array_equal(first(x)["y"], expected)
+    first.export(tmp_path / "y.onnx", **options)
+    (again,) = optimized(onnx.load(tmp_path / "y.onnx")).run(x)
+    np.testing.assert_array_equal(again, expected)
+    second = zp.quantize(zp.load(tmp_path / "y.onnx"), target="onnxruntime")
+    np.testing.assert_array_equal(second(x)["y"], expected)

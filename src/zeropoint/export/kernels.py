@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -99,7 +100,12 @@ class ExportKernel:
 
 
 def read_storage(argument: SSAValue) -> Attribute:
-    """The one quantized type that all kernels read an input as. Raises ExportError if there is no such type."""
+    """The one quantized type that all kernels read an input as, or the element type of an input that has no floats.
+
+    Raises ExportError if there is no such type.
+    """
+    if not isinstance(element_of(argument), AnyFloat):
+        return element_of(argument)
     specs = {
         spec
         for use in argument.uses

@@ -10,7 +10,8 @@ becomes
 func.func @main(%x: tensor<4xi8> {zeropoint.expressed = !quant.uniform<i8:f32, 0.5>}) -> ...
 ```
 and likewise for results that are dequantized at the end. The integers are signed. `zeropoint.expressed` has their
-quantized type, with signed storage even if the target stores them unsigned.
+quantized type, with signed storage even if the target stores them unsigned. Inputs and outputs that are no floats
+(token ids, positions, masks of booleans) stay as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.lower.context import LoweringError, quantized_element, storage_element, stored_element
 
 
-def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedType | None:
+def _has_floats(value: SSAValue) -> bool:
+    return isinstance(element_of(value), AnyFloat)
+
+
+def _integer_argument(argument: BlockArgument, name: str) -> UniformQuantizedType:
     """Let the users of an argument read integers. Returns its quantized type.
 
     Raises LoweringError unless all uses quantize it to one type.
@@ -94,11 +99,12 @@ def _integer_result(value: SSAValue, name: str) -> tuple[SSAValue, UniformQuanti
     raise LoweringError(f"output '{name}': found {made_by}, which computes in float; keep io float (--io)")
 
 
-def _with_expressed(attributes: ArrayAttr[DictionaryAttr] | None, types: list[UniformQuantizedType]) -> Attribute:
+def _with_expressed(
+    attributes: ArrayAttr[DictionaryAttr] | None, types: list[UniformQuantizedType | None]
+) -> Attribute:
     known = [DictionaryAttr({})] * len(types) if attributes is None else attributes.data
-    return ArrayAttr(
-        [DictionaryAttr({**entry.data, EXPRESSED: quantized}) for entry, quantized in zip(known, types, strict=True)]
-    )
+    stated = [{} if quantized is None else {EXPRESSED: quantized} for quantized in types]
+    return ArrayAttr([DictionaryAttr({**entry.data, **new}) for entry, new in zip(known, stated, strict=True)])
 
 
 def integer_io(program: Program) -> Program:
@@ -109,17 +115,21 @@ def integer_io(program: Program) -> Program:
     inputs, outputs = program.inputs, program.outputs
     program = program.clone()
     function, block = program.main, program.entry
-    arguments: list[UniformQuantizedType] = []
-    for argument, port in zip(block.args, inputs, strict=True):
-        quantized = _integer_argument(argument, port.name)
-        assert quantized is not None
-        arguments.append(quantized)
+    arguments = [
+        _integer_argument(argument, port.name) if _has_floats(argument) else None
+        for argument, port in zip(block.args, inputs, strict=True)
+    ]
     for argument, quantized in zip(block.args, arguments, strict=True):
+        if quantized is None:
+            continue
         Rewriter.replace_value_with_new_type(argument, with_element(argument, storage_element(quantized)))
     terminator = block.last_op
     assert isinstance(terminator, ReturnOp)
-    results: list[UniformQuantizedType] = []
+    results: list[UniformQuantizedType | None] = []
     for index, (value, port) in enumerate(zip(terminator.operands, outputs, strict=True)):
+        if not _has_floats(value):
+            results.append(None)
+            continue
         integers, quantized = _integer_result(value, port.name)
         terminator.operands[index] = integers
         results.append(quantized)

@@ -64,7 +64,7 @@ def litert_model(
     assert isinstance(terminator, ReturnOp)
     outputs: dict[str, int] = {}
     for port, value in zip(program.outputs, terminator.operands, strict=True):
-        kind = emit.made[value] if integer_io else element_of(value)
+        kind = emit.made.get(value, element_of(value)) if integer_io else element_of(value)
         outputs[port.name] = index = emit.operand(value, kind)
         # Users look outputs up by name. The value's own name may be that of an inner op.
         emit.builder.tensors[index].name = port.name.encode()

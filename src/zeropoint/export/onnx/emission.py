@@ -96,13 +96,17 @@ class OnnxEmission:
         return found
 
     def cast(self, tensor: Tensor, kind: Attribute, name: str) -> Tensor:
-        """The tensor cast to another type by `DequantizeLinear` and `QuantizeLinear`."""
+        """The tensor cast to another type by `DequantizeLinear` and `QuantizeLinear`.
+
+        From one quantized type to another, the scale of the first op is repeated along a dimension. onnxruntime
+        replaces two pairs of casts with one scale each by a pair of its own (DoubleQDQPairsRemover), which rounds once.
+        """
         if tensor.kind == kind:
             return tensor
-        real = self.real(tensor)
         if not isinstance(kind, UniformQuantizedType):
-            return Tensor(real, kind, tensor.shape)
-        return self._stored(real, kind, tensor.shape, name)
+            return Tensor(self.real(tensor), kind, tensor.shape)
+        repeated = None if self.for_openvino else _by_channel(tensor)
+        return self._stored(self.real(repeated or tensor), kind, tensor.shape, name)
 
     def is_real(self, value: SSAValue) -> bool:
         """Whether a kernel returns a float instead of its quantized type, because OpenVINO computes the next kernel in
@@ -158,14 +162,8 @@ class OnnxEmission:
         made = self.made.get(value)
         if not isinstance(made, UniformQuantizedType) or not made.is_per_layer:
             return None
-        tensor = self.tensors[value, made]
-        size, axis = min(((size, axis) for axis, size in enumerate(tensor.shape) if size > 1), default=(0, 0))
-        if not size:
-            return None
-        kind = UniformQuantizedType.per_channel(
-            made.storage, axis, [made.scale] * size, [made.zero_point] * size, expressed_type=made.expressed_type
-        )
-        return Tensor(self.real(replace(tensor, kind=kind)), made.expressed_type, tensor.shape)
+        repeated = _by_channel(self.tensors[value, made])
+        return None if repeated is None else Tensor(self.real(repeated), made.expressed_type, repeated.shape)
 
     def _stored(self, real: str, kind: UniformQuantizedType, shape: tuple[int, ...], name: str) -> Tensor:
         made = self.builder.stored(name)
@@ -337,3 +335,17 @@ def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str)
 
 def _limit(emit: OnnxEmission, bound: float) -> str:
     return emit.builder.constant("bound", np.asarray(bound, np.float32)) if np.isfinite(bound) else ""
+
+
+def _by_channel(tensor: Tensor) -> Tensor | None:
+    """The tensor with its one scale repeated along its shortest dimension. None for other types and for one element."""
+    made = tensor.quantized
+    if made is None or not made.is_per_layer:
+        return None
+    size, axis = min(((size, axis) for axis, size in enumerate(tensor.shape) if size > 1), default=(0, 0))
+    if not size:
+        return None
+    kind = UniformQuantizedType.per_channel(
+        made.storage, axis, [made.scale] * size, [made.zero_point] * size, expressed_type=made.expressed_type
+    )
+    return replace(tensor, kind=kind)

@@ -1,0 +1,68 @@
+"""Integer inputs and outputs of networks that also take or return other integers: token ids and positions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from ai_edge_litert import interpreter
+from onnx import numpy_helper, parser
+
+import zeropoint as zp
+from zeropoint.export.onnx.runtime import OnnxFile
+
+TARGETS = [("litert", "m.tflite"), ("onnxruntime", "m.onnx")]
+
+
+def network(text: str) -> onnx.ModelProto:
+    random = np.random.default_rng(0)
+    made = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    for name, shape in (("w", (5, 4)), ("v", (20, 4))):
+        made.graph.initializer.append(numpy_helper.from_array(random.normal(0, 1, shape).astype(np.float32), name))
+    return made
+
+
+def stored(path: Path, sample: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of LiteRT's reference kernels, as integers."""
+    kinds = interpreter.OpResolverType.BUILTIN_REF
+    runner = interpreter.Interpreter(str(path), experimental_op_resolver_type=kinds)
+    return runner.get_signature_runner()(**sample)
+
+
+@pytest.mark.parametrize(("target", "name"), TARGETS)
+def test_positions_stay_beside_integer_outputs(target: str, name: str, tmp_path: Path) -> None:
+    """The network was refused, because a position 'computes in float'."""
+    model = network(
+        "g (float[3,5] x) => (float[3,4] y, int64[3] best) { y = MatMul(x, w) best = ArgMax<axis=1, keepdims=0>(y) }"
+    )
+    data = {"x": np.random.default_rng(1).normal(0, 1, (4, 3, 5)).astype(np.float32)}
+    program = zp.quantize(model, data, target=target, io="integer")
+    assert [str(port.type) for port in program.outputs] == ["tensor<3x4xi8>", "tensor<3xi64>"]
+    program.export(tmp_path / name, io="integer")
+    x = np.random.default_rng(2).integers(-128, 128, (3, 5)).astype(np.int8)
+    expected = program(x=x)
+    np.testing.assert_array_equal(program.native()(x=x)["best"], expected["best"])
+    if name.endswith(".onnx"):
+        found = OnnxFile(tmp_path / name)({"x": (x.astype(np.int16) + 128).astype(np.uint8)})
+        np.testing.assert_array_equal(found["y"].astype(np.int16) - 128, expected["y"])
+    else:
+        found = stored(tmp_path / name, {"x": x})
+        np.testing.assert_array_equal(found["y"], expected["y"])
+    np.testing.assert_array_equal(found["best"], expected["best"])
+
+
+def test_token_ids_stay_beside_integer_inputs(tmp_path: Path) -> None:
+    """The network was refused, because ids are not quantized."""
+    model = network(
+        "g (int64[1,7] ids, float[1,7,5] x) => (float y) { a = Gather(v, ids) b = MatMul(x, w) y = Add(a, b) }"
+    )
+    random = np.random.default_rng(1)
+    data = {"ids": random.integers(0, 20, (4, 1, 7)), "x": random.normal(0, 1, (4, 1, 7, 5)).astype(np.float32)}
+    program = zp.quantize(model, data, target="litert", io="integer")
+    assert [str(port.type) for port in program.inputs] == ["tensor<1x7xi64>", "tensor<1x7x5xi8>"]
+    program.export(tmp_path / "m.tflite", io="integer")
+    sample = {"ids": data["ids"][0], "x": random.integers(-128, 128, (1, 7, 5)).astype(np.int8)}
+    found = stored(tmp_path / "m.tflite", sample)
+    np.testing.assert_array_equal(found["y"], program(sample)["y"])
