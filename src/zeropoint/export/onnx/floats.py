@@ -13,6 +13,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.onnx.clamps import repeated_bounds
 from zeropoint.export.onnx.constants import iota, stored_constant
 from zeropoint.export.onnx.contractions import channels_first, conv_attributes, matmul
+from zeropoint.export.onnx.differences import difference, is_fused_difference
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered, scattered
@@ -136,7 +137,10 @@ def _elementwise(op: Operation, emit: OnnxEmission, name: str) -> None:
     inputs = [_loose(emit, value) for value in op.operands]
     if all(tensor.shape != shape_of(result) for tensor in inputs):
         inputs[0] = _exact(emit, op.operands[0])
-    _finish(emit, op, name, inputs)
+    if name == "Sub" and is_fused_difference(op, emit):
+        difference(op, inputs, emit)
+    else:
+        _finish(emit, op, name, inputs)
 
 
 def function(op: Operation, emit: OnnxEmission) -> None:
