@@ -10,6 +10,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import AnyFloat, Float32Type
 
 from zeropoint.export.errors import ExportError
+from zeropoint.export.kernels import check_stored_outputs
 from zeropoint.export.onnx.origins import TARGETS as ONNX_TARGETS
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.locations import named_kernel
@@ -159,6 +160,8 @@ def export_program(
     _check_stage(program, path)
     if found.targets:
         _check_floats(program, found.name)
+        if options.integer_io:
+            check_stored_outputs(program)
     encoded = found.encode(program, path.name, options, progress)
     written = {path.with_name(name): partial(Path.write_bytes, data=data) for name, data in encoded.items()}
     write_together(written)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import broadcast_array
-from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -118,3 +119,20 @@ def read_storage(argument: SSAValue) -> Attribute:
             "quantize with io integer, or keep io float (--io)"
         )
     return spec
+
+
+def check_stored_outputs(program: Program) -> None:
+    """Raise ExportError for an output that a float op computes, which integer outputs cannot return."""
+    terminator = program.entry.last_op
+    assert terminator is not None
+    for port, value in zip(program.outputs, terminator.operands, strict=True):
+        maker = value.owner
+        if not isinstance(element_of(value), AnyFloat) or isinstance(maker, DequantizeCastOp):
+            continue
+        if isinstance(maker, QuantizeRegionOp) and isinstance(value, OpResult):
+            if isinstance(maker.output_specs.data[value.index], UniformQuantizedType):
+                continue
+            name = f"kernel '{maker.logical_kernel.data}'"
+        else:
+            name = maker.name if isinstance(maker, Operation) else "an input"
+        raise ExportError(f"output '{port.name}': found {name}, which computes in float; keep io float (--io)")
