@@ -15,7 +15,7 @@ WIDTH = 140
 BECAUSE: Mapping[Salience, str] = {
     "default": "by default",
     "calibrated": "observed",
-    "user": "forced by the user",
+    "user": "stated by the user or the model",
     "kernel": "required by a kernel",
 }
 """The words for each salience in sentences."""
