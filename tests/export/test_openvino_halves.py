@@ -1,4 +1,4 @@
-"""Means, pools, sums and products in OpenVINO, with values in the middle of two results."""
+"""Means, pools, sums, products and fully connected layers in OpenVINO, with values in the middle of two results."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
 from export import openvino_graphs
+from zeropoint.check_target.runtimes import has_vnni
 from zeropoint.export import export_program
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.frontend.onnx import load_onnx_model
@@ -35,7 +36,12 @@ def _model(nodes: list[onnx.NodeProto], given: dict[str, tuple[int, ...]], *resu
 
 
 def _is_predicted(
-    model: onnx.ModelProto, points: Mapping[str, tuple[float, int]], ratio: float, after: int, path: Path
+    model: onnx.ModelProto,
+    points: Mapping[str, tuple[float, int]],
+    ratio: float,
+    after: int,
+    path: Path,
+    target: str = "openvino",
 ) -> None:
     """Whether all values of `m` are predicted. `points` has the scale and zero point of every input."""
     pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
@@ -49,12 +55,27 @@ def _is_predicted(
             sample[port.name] = ((stored - zero_point) * scale).astype(np.float32)
     ends = [float((end - after) * STEP * ratio) for end in (0, 255)]
     recipe = [{"name": "m", "range": ends}]
-    made = zp.quantize(model, samples, target="openvino", effort="none", recipe=recipe).quantization
+    made = zp.quantize(model, samples, target=target, effort="none", recipe=recipe).quantization
     assert made is not None
     export_program(made.propagated, path / "m.onnx")
     file, predict = OpenVinoFile(path / "m.onnx"), Interpreter(made.quantized)
     for sample in samples:
         np.testing.assert_array_equal(file(sample)["m"], predict(sample)["m"])
+
+
+@pytest.mark.parametrize(("before", "ratio", "seed"), [(71, 1, 0), (0, 3, 1), (200, 1 / 3, 2), (128, 2, 3)])
+def test_signed_products_with_a_bias_are_predicted(before: int, ratio: float, seed: int, tmp_path: Path) -> None:
+    if not has_vnni():
+        pytest.skip("sums of two products saturate without VNNI")
+    random = np.random.default_rng(seed)
+    held = {"w": random.normal(0, 0.5, (4, 16)), "b": random.normal(0, 0.3, 16)}
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["m"], name="m"),
+        helper.make_node("MatMul", ["z", "m"], ["t"], name="t"),  # whose right operand is i8 with zero point 0
+    ]
+    model = _model(nodes, {"x": (60_000, 4), "z": (1, 60_000)}, "t")
+    model.graph.initializer.extend(numpy_helper.from_array(held[name].astype(np.float32), name) for name in held)
+    _is_predicted(model, {"x": (STEP, before), "z": (STEP, 0)}, ratio, 128, tmp_path, "openvino-vnni")
 
 
 @pytest.mark.parametrize(("shape", "axes"), [((4, 60, 8), (2,)), ((2, 6, 90), (1,)), ((4, 40, 3, 5), (2, 3))])

@@ -26,6 +26,7 @@ from zeropoint.ir.tensors import with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.counts import float_ops
+from zeropoint.targets import target as target_of
 
 
 def softmax() -> Program:
@@ -64,15 +65,22 @@ def test_a_softmax_of_cpu_is_a_float_island() -> None:
     assert {reason for _, reason in float_ops(result.integer)} == {"target cpu has no kernel 'softmax'"}
 
 
-def product(target: str) -> tuple[str, Program]:
+def product(target: str, profile: str | None = None) -> tuple[str, Program]:
     """A fully connected layer: its quantized text, and the integer program."""
     net = Network([(4, 9)])
     dims = DotDimensions((), (), (1,), (0,))
     weight = net.constant(net.random.normal(0, 1, (9, 3)))
     program = net.finish([net.insert(DotGeneralOp(net.values[0], weight, with_shape(net.values[0], [4, 3]), dims))])
     samples = [{"x0": np.linspace(-1, 1, 36, dtype=np.float32).reshape(4, 9)}]
-    result = quantize(program, samples, Options(target=target))
+    result = quantize(program, samples, Options(target=target, profile=profile))
     return print_program(result.quantized), result.integer
+
+
+def test_the_profile_of_the_target_may_be_named() -> None:
+    assert target_of("litert").profile == "fixed32-double"
+    assert product("litert", "fixed32-double")[0] == product("litert")[0]  # with the rounding of each kernel's row
+    _, integer = product("litert", "fixed32")
+    assert {op.behaviour.data for op in integer.entry.ops if isinstance(op, RequantizeOp)} == {"fixed32"}
 
 
 def test_a_kernel_that_rounds_in_its_own_way_says_so_and_is_lowered_so() -> None:

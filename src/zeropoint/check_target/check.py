@@ -125,9 +125,7 @@ def _variant(storages: Sequence[Storage], case: Case, per_channel: bool, zero_po
 def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, variant: str) -> Finding:
     path = Path()
     try:
-        # A profile given here would override the profiles of rows, so it is given only if it is not the target's own.
-        profile = None if runtime.profile == table.profile else runtime.profile
-        result = quantize(load_onnx_model(made.proto, {}), None, Options(target=table.name, profile=profile))
+        result = quantize(load_onnx_model(made.proto, {}), None, Options(target=table.name, profile=runtime.profile))
         problem = _other_kernel(result.propagated, row)
         if problem:
             return Finding(row, made.case, variant, runtime.name, problem=problem)

@@ -11,8 +11,8 @@ shift per channel. The ends of the range are then divided by the scales of the a
 this holds only if all channels have one scale.
 
 In a fully connected layer with a bias, the range is folded into the scales and the bias: q = rne(fl(acc * factor) +
-addend), with a factor and an addend per channel (`BiasedFactors`). One that is a batch is computed in the two steps
-above if its operand has a zero point.
+addend), with a factor and an addend per channel (`BiasedFactors`). The addend is fl(fl(bias * k + shift) + least), with
+the least stored integer. A layer that is a batch is computed in the two steps above if its operand has a zero point.
 
 If nothing but a sum reads a convolution, the sum becomes part of the convolution. The convolution's result is clamped
 to the range of its type, but not rounded. It is expressed in steps of the other operand:
@@ -116,16 +116,19 @@ class BiasedFactors:
     factors: NDArray[np.float32]
     scale: np.float32
     shift: np.float32
+    """Of the steps above the least stored integer."""
+    least: np.float32
+    """The least stored integer."""
 
     @staticmethod
     def of(result: AffineParameters, scales: NDArray[np.float32]) -> BiasedFactors:
         """The factors to an 8-bit type with one scale, from sums of the given scales."""
         scale, shift = _linear(result, None)
-        return BiasedFactors(scales * F32(scale), F32(scale), F32(shift + F32(result.storage_min)))
+        return BiasedFactors(scales * F32(scale), F32(scale), F32(shift), F32(result.storage_min))
 
     def addends(self, biases: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What is added for biases as real numbers."""
-        return biases * self.scale + self.shift
+        """What is added for biases as real numbers: steps above the least stored integer, rounded, and that integer."""
+        return (biases * self.scale + self.shift) + self.least
 
 
 @dataclass(frozen=True)

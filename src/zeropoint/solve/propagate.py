@@ -311,7 +311,7 @@ def propagate(
     run = _Settlement(program, constraints, specs, reasons, termination)
     for kernel in kernels:
         if kernel.row.profile:
-            name = PROFILE if profile is None else ROW_PROFILE
+            name = PROFILE if profile in (None, target.profile) else ROW_PROFILE
             kernel.region.attributes[name] = StringAttr(kernel.row.profile)
         if kernel.row.activation_scales and kernel.demands.get("activation_scales") != "per_tensor":
             kernel.region.attributes[ACTIVATION_SCALES] = StringAttr(kernel.row.activation_scales)
