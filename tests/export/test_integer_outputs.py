@@ -10,6 +10,7 @@ from onnx import ModelProto, numpy_helper, parser
 
 import zeropoint as zp
 from zeropoint.export import ExportError
+from zeropoint.ir.tensors import Array
 
 TARGETS = {".tflite": "litert", ".onnx": "onnxruntime", ".tosa.mlir": "tosa"}
 
@@ -24,9 +25,14 @@ g (float[1,4,6,6] x) => (float[1,4,6,6] y) {{ c = Conv(x, w)
     return model
 
 
-def _quantized(function: str, suffix: str) -> zp.Model:
-    samples = [{"x": np.random.default_rng(seed).normal(0, 1, (1, 4, 6, 6)).astype(np.float32)} for seed in range(4)]
-    return zp.quantize(_model(function), samples, target=TARGETS[suffix], effort="none")
+def samples() -> list[dict[str, Array]]:
+    """Samples for the networks here."""
+    return [{"x": np.random.default_rng(seed).normal(0, 1, (1, 4, 6, 6)).astype(np.float32)} for seed in range(4)]
+
+
+def quantized(function: str, suffix: str) -> zp.Model:
+    """A convolution and a function, for the target of a format."""
+    return zp.quantize(_model(function), samples(), target=TARGETS[suffix], effort="none")
 
 
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
@@ -34,11 +40,11 @@ def test_a_float_output_is_refused(suffix: str, tmp_path: Path) -> None:
     """The file had a float output, and nothing said so."""
     path = tmp_path / f"m{suffix}"
     with pytest.raises(ExportError, match=r"output 'y': found .*, which computes in float; keep io float \(--io\)"):
-        _quantized("Cos", suffix).export(path, io="integer")
+        quantized("Cos", suffix).export(path, io="integer")
     assert not path.exists()
 
 
 @pytest.mark.parametrize("suffix", TARGETS)
 def test_an_output_of_a_kernel_is_stored(suffix: str, tmp_path: Path) -> None:
-    _quantized("Relu", suffix).export(tmp_path / f"m{suffix}", io="integer")
+    quantized("Relu", suffix).export(tmp_path / f"m{suffix}", io="integer")
     assert (tmp_path / f"m{suffix}").exists()

@@ -11,6 +11,7 @@ from hypothesis import given
 
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
+from export import test_integer_outputs as integer_outputs
 from property_cases import some
 from random_networks import Case, cases
 from zeropoint.cli import main
@@ -45,13 +46,24 @@ def test_the_demo_in_the_reference_model_gives_our_results(digits: Quantization,
 
 
 @runs
-def test_the_model_s_own_layout_and_integer_inputs(digits: Quantization, tmp_path: Path) -> None:
+def test_the_model_s_own_layout(digits: Quantization, tmp_path: Path) -> None:
     path = tmp_path / "digits.tosa.mlir"
-    export_program(digits.propagated, path, ExportOptions(integer_io=True, channels_last=False))
-    assert "func.func @main(%arg0: tensor<1x1x28x28xi8>" in path.read_text()
+    export_program(digits.propagated, path, ExportOptions(channels_last=False))
+    assert "func.func @main(%arg0: tensor<1x1x28x28xf32>" in path.read_text()
     run, predict = TosaFile(path), Interpreter(digits.integer)
     (sample,) = samples_of("test", 1)
     np.testing.assert_allclose(run(sample)["probabilities"], predict(sample)["probabilities"], rtol=0, atol=1e-6)
+
+
+def test_integer_inputs_and_outputs(tmp_path: Path) -> None:
+    model, samples = integer_outputs.quantized("Relu", ".tosa.mlir"), integer_outputs.samples()
+    assert model.quantization is not None
+    path = tmp_path / "m.tosa.mlir"
+    export_program(model.quantization.propagated, path, ExportOptions(integer_io=True, channels_last=False))
+    assert "func.func @main(%arg0: tensor<1x4x6x6xi8>" in path.read_text()
+    run, predict = TosaFile(path), model.interpreted()
+    for sample in samples:
+        np.testing.assert_array_equal(run(sample)["y"], predict(**sample)["y"])
 
 
 def test_convolutions_have_zero_points_and_padding_of_their_own(digits: Quantization) -> None:
