@@ -65,6 +65,8 @@ from zeropoint.targets import Target
 
 EXACT = 1 << 24
 """f32 holds every integer up to this one."""
+SMALLEST = 2.0**-50
+"""Scales below this one are left alone: f32 may not hold their inverses, or epsilon divided by their squares."""
 PARTS = 8
 """The most parts of a row. Each part takes a slice and a sum."""
 REWRITTEN = (*NORMALIZATIONS, "sum")
@@ -103,6 +105,8 @@ def _steps(value: SSAValue) -> _Steps | None:
     """The steps of a dequantized value with one scale, which may be moved; None for other values."""
     kind = _kind(value)
     if element_of(value) != f32 or kind is None or not kind.is_per_layer:
+        return None
+    if kind.scale < SMALLEST:
         return None
     low, high = kind.storage.minimum - kind.zero_point, kind.storage.maximum - kind.zero_point
     return _Steps(np.float32(kind.scale), max(abs(low), abs(high)), high - low + 1)

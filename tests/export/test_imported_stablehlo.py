@@ -63,7 +63,7 @@ def answer(*arguments: object) -> Result:
 def test_a_file_is_imported_as_the_program_and_exported_as_the_file(
     name: str, target: str, rules: Any, tmp_path: Path
 ) -> None:
-    pytest.importorskip("torch_mlir")
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
     if rules is not None and name == "LSTM":
         pytest.skip("the network has no convolution")
     result, data = quantized(name, tmp_path, target, recipe=None if rules is None else recipe_of(rules))
@@ -120,7 +120,7 @@ def test_a_float_that_is_quantized_twice_stays_float(op: str, second: str, with_
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo as files."""
-    pytest.importorskip("torch_mlir")
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
     made = tmp_path_factory.mktemp("exported")
     for suffix in SUFFIXES:
         export_program(quantized_digits("cpu").propagated, made / f"d{suffix}")

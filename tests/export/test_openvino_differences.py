@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import ModelProto, numpy_helper, parser
+from onnx import ModelProto, numpy_helper
 
 import zeropoint as zp
+from export.text_networks import text_network
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.ir.tensors import Array
 
-HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 IMAGE = "(float[1,8,12,12] x, float[1,8,12,12] u) => (float[1,4,12,12] y)"
 ROWS = "(float[1,30,8] x, float[1,30,8] u) => (float[1,30,4] y)"
 CONV, MATMUL = {"w": (8, 8, 3, 3), "b": (8,), "v": (4, 8, 1, 1)}, {"w": (8, 8), "v": (8, 4)}
@@ -26,13 +26,7 @@ DIFFERENCES = {
 
 
 def _network(name: str) -> tuple[ModelProto, list[dict[str, Array]]]:
-    ports, weights, body = DIFFERENCES[name]
-    model, random = parser.parse_model(f"{HEAD} g {ports} {{ {body} }}"), np.random.default_rng(1)
-    for held, shape in weights.items():
-        array = random.normal(0, 0.3, shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(array, held))
-    shapes = {port.name: [dim.dim_value for dim in port.type.tensor_type.shape.dim] for port in model.graph.input}
-    return model, [{n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()} for _ in range(4)]
+    return text_network(*DIFFERENCES[name], deviation=0.3)
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)

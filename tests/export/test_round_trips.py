@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, numpy_helper, parser
+from onnx import ModelProto
 
 import zeropoint as zp
+from export.text_networks import text_network
 from oracle.litert import operators
 from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 
-HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 IMAGES = {
     "a convolution": (
         "(float[1,4,6,6] x) => (float[1,4,6,6] y)",
@@ -61,13 +61,7 @@ IMAGES = {
 
 def network(name: str) -> tuple[ModelProto, list[dict[str, Array]]]:
     """A network of `IMAGES`, and samples for it."""
-    ports, weights, body = IMAGES[name]
-    model, random = parser.parse_model(f"{HEAD} g {ports} {{ {body} }}"), np.random.default_rng(1)
-    for held, shape in weights.items():
-        array = random.normal(0, 0.5, shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(array, held))
-    shapes = {port.name: [dim.dim_value for dim in port.type.tensor_type.shape.dim] for port in model.graph.input}
-    return model, [{n: random.normal(0, 1, s).astype(np.float32) for n, s in shapes.items()} for _ in range(4)]
+    return text_network(*IMAGES[name])
 
 
 def assert_same_outputs(first: zp.Model, second: zp.Model, samples: Sequence[dict[str, Array]]) -> None:

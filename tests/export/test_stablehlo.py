@@ -80,7 +80,7 @@ def test_the_artifact_is_read_back_as_the_same_program(quantized: Quantization) 
 
 
 def test_the_command_line_writes_both(tmp_path: Path) -> None:
-    pytest.importorskip("torch_mlir")
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
     np.savez(tmp_path / "data.npz", image=np.concatenate([sample["image"] for sample in images("calib", 4)]))
     base = ["quantize", str(DIGITS / "digits.onnx"), "--data", str(tmp_path / "data.npz"), "--effort", "none"]
     for name in ("m.stablehlo.mlir", "m.mlirbc"):
@@ -92,7 +92,7 @@ def test_the_command_line_writes_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["m.stablehlo.mlir", "m.mlirbc"])
 def test_an_exported_file_is_compared_with_the_model_by_its_names(tmp_path: Path, name: str) -> None:
-    pytest.importorskip("torch_mlir")
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
     export_program(quantized_digits("stablehlo", count=8).propagated, tmp_path / name)
     np.savez(tmp_path / "test.npz", image=np.concatenate([sample["image"] for sample in images("test", 4)]))
     arguments = ["compare", str(DIGITS / "digits.onnx"), str(tmp_path / name), "--data", str(tmp_path / "test.npz")]
@@ -103,7 +103,7 @@ def test_an_exported_file_is_compared_with_the_model_by_its_names(tmp_path: Path
 
 @pytest.mark.parametrize("size", [0, 3000])
 def test_a_broken_artifact_is_refused_in_one_line(quantized: Quantization, tmp_path: Path, size: int) -> None:
-    pytest.importorskip("torch_mlir")
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
     (tmp_path / "m.mlirbc").write_bytes(portable_artifact(quantized.quantized)[:size])
     answer = CliRunner().invoke(main, ["run", str(tmp_path / "m.mlirbc"), "--input", str(DIGITS / "test.npz")])
     assert answer.exit_code == 2

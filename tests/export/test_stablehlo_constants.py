@@ -50,7 +50,7 @@ def constants_of(element: str) -> Program:
 
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_constants_return_from_text_and_artifact(element: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch_mlir")
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
     program = constants_of(element)
     expected = Interpreter(program).run_values([])
     (tmp_path / "m.stablehlo.mlir").write_text(stablehlo_text(program))
@@ -65,7 +65,7 @@ def test_constants_return_from_text_and_artifact(element: str, tmp_path: Path) -
     "name", ['rows \\"of\\" x', "ü€", "new\\0Aline", "back\\\\slash", " ", "%x", "0", "x:0", "a/b.c"]
 )
 def test_names_return_from_text_and_artifact(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch_mlir")
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
     program = parse_program(
         f'func.func @main(%x: tensor<2xf32> {{zeropoint.name = "{name}"}})'
         f' -> (tensor<2xf32> {{zeropoint.name = "{name} again"}}) {{ return %x : tensor<2xf32> }}'

@@ -62,3 +62,18 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 // CHECK:       %[[BY:[0-9a-z_]*]] = stablehlo.broadcast_in_dim %[[ROOT]], dims = [0, 1]
 // CHECK:       %[[NORM:[0-9a-z_]*]] = stablehlo.divide %[[PRODUCT]], %[[BY]] {
 // CHECK:       quant.return %[[NORM]]
+
+// -----
+
+// f32 does not hold the inverse of every scale: a very small one is left alone.
+func.func @main(%x: tensor<2x5xf32>) -> tensor<2xf32> {
+  %s = "quant.stats"(%x) {layerStats = dense<[0.0, 1.0e-30]> : tensor<2xf32>} : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  %q = "quant.qcast"(%s) : (tensor<2x5xf32>) -> tensor<2x5x!quant.uniform<u8:f32, 1.0e-39>>
+  %d = "quant.dcast"(%q) : (tensor<2x5x!quant.uniform<u8:f32, 1.0e-39>>) -> tensor<2x5xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%d init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:   stablehlo.floor
+// CHECK:       return
