@@ -16,7 +16,7 @@ from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine, Repeatable, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
-from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, TanhOp, TransposeOp
+from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, ConvolutionLayout, ConvolutionOp, SliceOp, TanhOp, TransposeOp
 from zeropoint.ir.tensors import with_shape
 from zeropoint.model import Model
 from zeropoint.numerics.affine import dequantize
@@ -114,6 +114,32 @@ def test_kernels_of_a_prepared_program_that_run_again_give_the_same_noise(moved:
         for each in ("readers", "own", "cut"):
             # The same terms. They are added in the order in which they are in memory.
             np.testing.assert_allclose(getattr(found[key], each), getattr(noise, each), rtol=1e-13, atol=0)
+
+
+def test_a_kernel_that_reads_a_value_and_what_is_moved_of_it_runs_again() -> None:
+    """A concatenation around the end, as padding by a circle has it: every operand is another value by itself."""
+    net = Network([(1, CHANNELS, 6, 6)])
+    net.layer("first")
+    value = net.insert(TanhOp(net.values[0]))
+    net.layer("end")
+    end = net.insert(SliceOp(value, [0, 0, 0, 5], [1, CHANNELS, 6, 6], [1] * 4))
+    net.layer("turned")
+    turned = net.insert(TransposeOp(value, [0, 1, 3, 2]))
+    net.layer("joined")
+    joined = net.insert(ConcatenateOp([end, value, turned], 3))
+    net.layer("conv")
+    weight = net.constant(np.random.default_rng(4).normal(0, 1, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32))
+    layout = ConvolutionLayout.channels_first(2)
+    made = ConvolutionOp(joined, weight, with_shape(joined, [1, CHANNELS, 4, 11]), layout)
+    asked = instrument(fuse(net.finish([net.insert(made)])))
+    keys = [op.stats_key.data for op in asked.entry.ops if isinstance(op, StatisticsRefOp)]
+    assert {"first1", "end1", "turned1", "joined1"} <= set(keys)
+    given = [{"x0": np.random.default_rng(n).normal(0, 1, (1, CHANNELS, 6, 6)).astype(np.float32)} for n in range(3)]
+    ranges = {key: RANGES for key in keys}
+    found = output_noise(asked, ranges, given, NoEngine(), run=QuickestEngine(10**9).prepare(asked))
+    walked = output_noise(asked, ranges, given, ReferenceEngine())
+    for key, noise in walked.items():
+        np.testing.assert_allclose(found[key].readers, noise.readers, rtol=1e-13, atol=0)
 
 
 def test_kernels_behind_known_statistics_are_readers() -> None:

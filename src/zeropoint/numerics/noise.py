@@ -12,7 +12,8 @@ from zeropoint.numerics.arrays import AnyArray
 
 def energy(values: AnyArray) -> float:
     """The sum of squares, in f64."""
-    return float(np.square(values, dtype=np.float64).sum())
+    wide = np.array(values, dtype=np.float64)  # converted at once: a ufunc that converts takes twice the time
+    return float(np.square(wide, out=wide).sum())
 
 
 def is_counted(values: AnyArray) -> bool:

@@ -7,6 +7,7 @@ by the same code: its steps are those that compute its result from observed valu
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +18,20 @@ from zeropoint.codegen.runtime.workers import Workers
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.kernel_path import KernelPath
 from zeropoint.ir.tensors import Array
+
+
+@dataclass(frozen=True)
+class PathSteps:
+    """The steps that compute the last value of a path from its first one.
+
+    A kernel may read a value together with what other kernels moved of it, such as `x + reverse(x)`. Then only the
+    moved one is another value: `moving` are the steps that compute it, and the values of the keys `restored` are exact
+    again before `reading`.
+    """
+
+    reading: Sequence[range]
+    moving: Sequence[range] = ()
+    restored: Sequence[str] = ()
 
 
 class Reruns:
@@ -30,7 +45,7 @@ class Reruns:
         self,
         program: NativeProgram,
         keys: Sequence[str],
-        steps: Mapping[KernelPath, Sequence[range]],
+        steps: Mapping[KernelPath, PathSteps],
         arena: Array | None = None,
     ):
         self._program, self._graph, self._keys, self._steps = program, program.graph, keys, steps
@@ -78,12 +93,18 @@ class Reruns:
         made: list[Array] = []
         for array in arrays:
             first[...] = array
-            for steps in self._steps[path]:
-                self._run(steps)
+            self._run_all(self._steps[path].moving)
+            for key in self._steps[path].restored:
+                self._places[key][...] = self._exact[key]
+            self._run_all(self._steps[path].reading)
             made.append(np.array(last, order="K"))
         for key in path.keys:
             self._places[key][...] = self._exact[key]
         return made
+
+    def _run_all(self, ranges: Sequence[range]) -> None:
+        for steps in ranges:
+            self._run(steps)
 
     def _run(self, steps: range) -> None:
         self._table.select(steps.start, steps.stop)
@@ -93,54 +114,78 @@ class Reruns:
 
 def steps_of_paths(
     graph: Graph, keys: Sequence[str], paths: Collection[KernelPath]
-) -> dict[KernelPath, Sequence[range]] | None:
+) -> dict[KernelPath, PathSteps] | None:
     """The steps that compute the last value of each path from its first one; None if some cannot run alone."""
     views = dict(zip(keys, graph.observed, strict=True))
     writers: dict[Buffer, list[int]] = {}
     for number, step in enumerate(graph.steps):
         for buffer in step.writes:
             writers.setdefault(buffer, []).append(number)
-    observed = {view.buffer for view in views.values()}
-    found: dict[KernelPath, Sequence[range]] = {}
+    made = _Steps(graph, views, writers)
+    found: dict[KernelPath, PathSteps] = {}
     for path in paths:
-        steps = _steps(graph, views, observed, path, writers)
+        steps = made.of_path(path)
         if steps is None:
             return None
         found[path] = steps
     return found
 
 
-def _steps(
-    graph: Graph,
-    views: Mapping[str, View],
-    observed: Set[Buffer],
-    path: KernelPath,
-    writers: Mapping[Buffer, Sequence[int]],
-) -> Sequence[range] | None:
-    if any(key not in views for key in (*path.keys, *path.others)):
-        return None
-    first, *changed = (views[key].buffer for key in path.keys)
-    if first.space is Space.WEIGHTS or any(views[key].buffer in (first, *changed) for key in path.others):
-        return None
+@dataclass(frozen=True)
+class _Steps:
+    graph: Graph
+    views: Mapping[str, View]
+    """The observed values by key."""
+    writers: Mapping[Buffer, Sequence[int]]
 
-    def stays(buffer: Buffer) -> bool:
-        # A value that only has another shape is where the first one is.
-        return buffer is first or (buffer in observed and buffer not in changed)
-
-    numbers, pending = set[int](), [changed[-1]] if changed and changed[-1] is not first else []
-    seen = set(pending)
-    while pending:
-        buffer = pending.pop()
-        if buffer.inside is not None or buffer not in writers:
+    def of_path(self, path: KernelPath) -> PathSteps | None:
+        """The steps of a path; None if some value is not observed, or is changed together with others."""
+        if any(key not in self.views for key in (*path.keys, *path.others)):
             return None
-        # The padding of an observed value is still there.
-        wanted = [n for n in writers[buffer] if not (graph.steps[n].halo and buffer in changed)]
-        numbers.update(wanted)
-        for read in (read for n in wanted for read in graph.steps[n].reads):
-            if read not in seen and not stays(read) and read.space not in (Space.INPUT, Space.WEIGHTS):
-                seen.add(read)
-                pending.append(read)
-    return _ranges(sorted(numbers))
+        first, *changed = (self.views[key].buffer for key in path.keys)
+        others = {self.views[key].buffer for key in path.others}
+        if first.space is Space.WEIGHTS:
+            return None
+        if others.isdisjoint((first, *changed)):
+            numbers = self._between(first, changed)
+            return None if numbers is None else PathSteps(_ranges(numbers))
+        return self._in_two_parts(path, others)
+
+    def _in_two_parts(self, path: KernelPath, others: Set[Buffer]) -> PathSteps | None:
+        """Steps that move a value, and those of a reader that has the original one as well."""
+        first, *moved, last = (self.views[key].buffer for key in path.keys)
+        if not moved or moved[-1] is first or not others.isdisjoint((moved[-1], last)):
+            return None
+        moving, reading = self._between(first, moved), self._between(moved[-1], [last])
+        if moving is None or reading is None:
+            return None
+        if any(moved[-1] in self.graph.steps[number].writes for number in reading):
+            return None
+        restored = [key for key in path.keys[:-2] if self.views[key].buffer is not moved[-1]]
+        return PathSteps(_ranges(reading), _ranges(moving), restored)
+
+    def _between(self, first: Buffer, changed: Sequence[Buffer]) -> list[int] | None:
+        """The steps that compute the last one of the changed values from the first value, in order."""
+        observed = {view.buffer for view in self.views.values()}
+
+        def stays(buffer: Buffer) -> bool:
+            # A value that only has another shape is where the first one is.
+            return buffer is first or (buffer in observed and buffer not in changed)
+
+        numbers, pending = set[int](), [changed[-1]] if changed and changed[-1] is not first else []
+        seen = set(pending)
+        while pending:
+            buffer = pending.pop()
+            if buffer.inside is not None or buffer not in self.writers:
+                return None
+            # The padding of an observed value is still there.
+            wanted = [n for n in self.writers[buffer] if not (self.graph.steps[n].halo and buffer in changed)]
+            numbers.update(wanted)
+            for read in (read for n in wanted for read in self.graph.steps[n].reads):
+                if read not in seen and not stays(read) and read.space not in (Space.INPUT, Space.WEIGHTS):
+                    seen.add(read)
+                    pending.append(read)
+        return sorted(numbers)
 
 
 def _ranges(numbers: Sequence[int]) -> list[range]:
