@@ -183,10 +183,9 @@ def _with_bias(
     for operand in add.operands:
         made = operand.owner
         value = made.operand if isinstance(made, hlo.BroadcastInDimOp) else operand
-        kind = element_of(kernel.values[value]) if value in kernel.values else None
-        if not isinstance(kind, UniformQuantizedType):
+        if value not in kernel.arguments:
             continue
-        kernel.values[value] = kernel.constant(addends(_real_constant(kernel, value, kind)))
+        kernel.values[value] = kernel.constant(addends(_real_constant(kernel, value)))
         if isinstance(made, hlo.BroadcastInDimOp):
             run.excuse(kernel.retyped(made, f32))
     result = kernel.retyped(add, f32)
@@ -194,11 +193,12 @@ def _with_bias(
     return result
 
 
-def _real_constant(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType) -> Array:
+def _real_constant(kernel: MaterializedKernel, value: SSAValue) -> Array:
     """A constant bias in f32."""
-    stored = constant_array(kernel.values[value], kernel.weights)
+    kind, stored = element_of(kernel.values[value]), constant_array(kernel.values[value], kernel.weights)
     assert stored is not None  # guaranteed by `solve/operands.py`
-    return stored.astype(np.float32) * kind.affine.scale.astype(np.float32)
+    scales = kind.affine.scale if isinstance(kind, UniformQuantizedType) else np.ones(())
+    return stored.astype(np.float32) * scales.astype(np.float32)
 
 
 def hard_swish(kernel: MaterializedKernel) -> SSAValue:

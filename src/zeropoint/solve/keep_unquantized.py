@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FILE_HAS_FLOATS
@@ -35,7 +37,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
-from zeropoint.solve.keep_float import with_float
+from zeropoint.solve.keep_float import keep_real, with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.linear_resizes import weigh_neighbours
 from zeropoint.solve.model_rounding import insert_rounding
@@ -49,6 +51,8 @@ ONNXRUNTIME = "onnxruntime"
 """The profile of targets whose float ops have the bits of onnxruntime."""
 TRANSPOSED = "transpose_convolution"
 HARD_SIGMOID = "hard_sigmoid"
+BYTE = 8
+"""The width in bits of what integer kernels with real biases read and return."""
 FLAT = 2
 """The rank of a Flatten's result."""
 
@@ -74,6 +78,7 @@ class _Types:
     biased: dict[QuantizeRegionOp, tuple[UniformQuantizedType, UniformQuantizedType]] = field(
         default_factory=dict[QuantizeRegionOp, tuple[UniformQuantizedType, UniformQuantizedType]]
     )
+    real_biased: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
@@ -93,6 +98,8 @@ class _Types:
             return
         if self.target.profile == ONNXRUNTIME and has_whole_windows(region):
             self.means.append(region)
+        if self._adds_real_bias(region):
+            self.real_biased.append(region)
         self.passed.update(region.outputs)
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
@@ -131,6 +138,19 @@ class _Types:
         )
         fits = weights.is_per_layer or (weights.is_per_channel and not in_groups)
         return (data, weights) if is_float and fits else None
+
+    def _adds_real_bias(self, region: QuantizeRegionOp) -> bool:
+        """Whether an integer kernel adds a bias that the file does not store in steps of the products."""
+        if len(region.inputs) <= BIAS or not self.target.adds_real(region.logical_kernel.data, BIAS):
+            return False
+        data, weights = self._of_moved(region.inputs[0]), self._stated(region.inputs[WEIGHTS])
+        bias = self._stated(region.inputs[BIAS])
+        if data is None or not data.is_per_layer or weights is None or weights.is_sub_channel or weights.zero_points.any():
+            return False
+        kinds = data, weights, self._of_result(region.outputs[0])
+        steps = np.float32(data.scale) * weights.scales.astype(np.float32)
+        in_bytes = all(kind is not None and kind.storage.type.width == BYTE for kind in kinds)
+        return in_bytes and (bias is None or not np.array_equal(bias.scales.astype(np.float32), steps))
 
     def _is_read_quantized(self, region: QuantizeRegionOp, index: int) -> bool:
         value = region.inputs[index]
@@ -218,7 +238,7 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
     changed = with_float(program, [original[op] for op in types.floats], WHY)
-    if (types.moved_back or types.loaded or types.biased or types.means) and changed is program:
+    if (types.moved_back or types.loaded or types.biased or types.means or types.real_biased) and changed is program:
         changed = program.for_change()
     ops = list(changed.entry.ops)
     for region, found in types.loaded.items():
@@ -229,6 +249,10 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         rounded = ops[places[original[region]]]
         assert isinstance(rounded, QuantizeRegionOp)
         round_bias(changed, rounded, data, weights)
+    for region in types.real_biased:
+        adding = ops[places[original[region]]]
+        assert isinstance(adding, QuantizeRegionOp)
+        keep_real(adding, BIAS)
     for region in types.means:
         mean = ops[places[original[region]]]
         assert isinstance(mean, QuantizeRegionOp)
