@@ -114,6 +114,14 @@ def operands_of(kernel: MaterializedKernel, op: Operation) -> list[SSAValue]:
     return [kernel.values[operand] for operand in op.operands]
 
 
+def bounded_floats(run: FloatArithmetic, value: SSAValue) -> SSAValue:
+    """Floats clamped to the bounds that the body clamps to."""
+    bounds = Bounds()
+    for op in run.kernel.body:
+        bounds.then(op, run.kernel.weights)
+    return value if bounds == Bounds() else run.clamped(value, bounds.low, bounds.high)
+
+
 def bounded(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     """The value clamped to the bounds that the body clamps to."""
     bounds = Bounds()

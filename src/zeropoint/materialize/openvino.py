@@ -33,7 +33,7 @@ from zeropoint.materialize import elementwise, movement, onnxruntime
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.express_accumulators import is_stated
-from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
+from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, bounded_floats, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_floats import (
     REASON,
@@ -79,6 +79,14 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     ):
         kernel.unrounded[result] = unrounded
     return limited
+
+
+def real_contraction(kernel: MaterializedKernel) -> SSAValue:
+    """A contraction of integers whose result is not quantized: the real numbers, clamped as in the body."""
+    op = next(op for op in kernel.body if isinstance(op, ContractionOp))
+    run = FloatArithmetic(kernel, SCALES_SUMS)
+    accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
+    return bounded_floats(run, real_of(run, _unrounded(run, accumulator, op)))
 
 
 def _folds_range(kernel: MaterializedKernel, op: ContractionOp) -> bool:

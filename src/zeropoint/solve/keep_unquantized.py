@@ -49,6 +49,9 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 WHY = "the model does not quantize all that it reads and returns"
 ONNXRUNTIME = "onnxruntime"
 """The profile of targets whose float ops have the bits of onnxruntime."""
+OPENVINO = "openvino"
+"""The profile of targets that pass types through concatenations."""
+JOINED = "concatenate"
 TRANSPOSED = "transpose_convolution"
 HARD_SIGMOID = "hard_sigmoid"
 BYTE = 8
@@ -85,7 +88,7 @@ class _Types:
 
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
-        results = {value: self._of_result(value) for value in filter(is_float, region.outputs)}
+        results = {value: self._of_result(value) or self._joined(region) for value in filter(is_float, region.outputs)}
         marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops) or _is_of_nodes(region)
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
         if (data := self._loads_weights(region)) is not None and typed:
@@ -182,6 +185,14 @@ class _Types:
                 return None
             value = readers[0].outputs[0]
         return None
+
+    def _joined(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
+        """The type of all operands of a concatenation, which OpenVINO computes of integers; None if they differ."""
+        if self.target.profile != OPENVINO or region.logical_kernel.data != JOINED:
+            return None
+        first, *others = map(self._of_moved, region.inputs)
+        is_read = all(self._is_read_quantized(region, index) for index in range(len(region.inputs)))
+        return first if is_read and all(other == first for other in others) else None
 
     def _operands(self, region: QuantizeRegionOp) -> Iterator[int]:
         """The operands of a kernel that need a type."""
