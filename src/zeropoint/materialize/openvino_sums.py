@@ -13,7 +13,7 @@ from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
-from zeropoint.materialize.openvino_operands import FileOperand, expressed
+from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.storage import dtype_range
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS, REDUCTIONS
@@ -106,7 +106,7 @@ def _is_fused(term: FileOperand, other: FileOperand) -> bool:
     """
     maker, region = defining_op(term.outer), term.kernel.region
     assert maker is not None  # `unrounded` has results of ops only
-    if term.is_repeated or other.is_repeated or other.source in maker.operands:
+    if term.is_repeated or other.is_repeated or other.source in map(origin, maker.operands):
         return False
     before = set(other.readings) - {region}
     return not before or before <= _ancestors(region, other.outer)

@@ -23,7 +23,7 @@ import numpy as np
 
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import FILE_HAS_FLOATS
+from zeropoint.ir.annotations import FILE_HAS_FLOATS, SCALED_AFTER
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -89,7 +89,9 @@ class _Types:
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
         results = {value: self._of_result(value) or self._joined(region) for value in filter(is_float, region.outputs)}
-        marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops) or _is_of_nodes(region)
+        marks = {name for op in region.body.block.ops for name in op.attributes}
+        marked = FILE_HAS_FLOATS in marks or _is_of_nodes(region)
+        marked |= SCALED_AFTER in marks and self.target.profile != OPENVINO
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
         if (data := self._loads_weights(region)) is not None and typed:
             self.loaded[region] = data
