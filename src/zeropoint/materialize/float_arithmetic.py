@@ -71,7 +71,7 @@ class FloatArithmetic:
     def stored(self, integers: SSAValue) -> SSAValue:
         """The kernel's result from centred i32 integers, clamped to its storage."""
         kind = self.kernel.output_type
-        wide = UniformQuantizedType.per_layer(WORD, kind.scale)
+        wide = UniformQuantizedType.per_layer(WORD, kind.scale) if kind.axis is None else _wide_by_channel(kind)
         quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
         return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
 
@@ -95,6 +95,11 @@ class FloatArithmetic:
         if isinstance(addend, SSAValue):
             return self.to(self.made(hlo.AddOp(product, self.to(addend, f64))), f32)
         return self.to(self.plus(product, float(addend)), f32)
+
+
+def _wide_by_channel(kind: UniformQuantizedType) -> UniformQuantizedType:
+    assert kind.axis is not None
+    return UniformQuantizedType.per_channel(WORD, kind.axis, kind.scales.tolist())
 
 
 def is_of_bytes(kernel: MaterializedKernel) -> bool:

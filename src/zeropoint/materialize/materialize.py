@@ -65,7 +65,7 @@ from zeropoint.materialize import (
     movement,
     onnxruntime,
     openvino,
-    openvino_real_sums,
+    openvino_files,
     positions,
     reduction,
     softmax,
@@ -234,15 +234,13 @@ class _Materialization:
         profile = own_profile(region) or self.profile
         if named_profile(profile).kernels is not KernelBehaviour.OPENVINO:
             return False
-        builder = Builder(InsertPoint.before(region))
-        kernel = MaterializedKernel(region, builder, self.weights, program_profile=profile)
-        operands = openvino_real_sums.operands(region, self.weights)
-        if operands is None:
+        found = openvino_files.FileContraction.of(region, self.weights)
+        if found is None:
             return False
         drop_inside(region)
-        for argument, (value, spec) in zip(kernel.arguments, operands, strict=True):
-            kernel.values[argument] = value if spec is None else self.operand(value, spec, builder)
-        region.outputs[0].replace_all_uses_with(openvino.real_contraction(kernel))
+        builder = Builder(InsertPoint.before(region))
+        kernel = MaterializedKernel(region, builder, self.weights, program_profile=profile)
+        found.emit(kernel, self.operand(region.inputs[1], found.filters, builder))
         Rewriter.erase_op(region)
         return True
 

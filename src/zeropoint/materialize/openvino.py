@@ -17,6 +17,7 @@ If OpenVINO fuses a sum or a hard swish into the convolution before it, that ker
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i32
@@ -68,10 +69,13 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, SCALES_SUMS)
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
-    unrounded = _unrounded(run, accumulator, op)
-    by = RangeFactors.of(of_dtype(kernel.output_type), unrounded.unit)
-    result = requantized(run, unrounded, by)
-    limited = bounded(kernel, result)
+    return _rounded(run, _unrounded(run, accumulator, op))
+
+
+def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
+    kernel = run.kernel
+    result = requantized(run, unrounded, RangeFactors.of(of_dtype(kernel.output_type), unrounded.unit))
+    limited = bounded(kernel, result) if kernel.output_type.is_per_layer else result
     if (
         limited is result
         and kernel.output_type.storage.is_full_range
@@ -81,12 +85,28 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     return limited
 
 
-def real_contraction(kernel: MaterializedKernel) -> SSAValue:
-    """A contraction of integers whose result is not quantized: the real numbers, clamped as in the body."""
-    op = next(op for op in kernel.body if isinstance(op, ContractionOp))
+def real_contraction(kernel: MaterializedKernel, factors: Array | None = None) -> SSAValue:
+    """A contraction whose result is not quantized: real numbers, clamped as in the body.
+
+    `factors` are the scales of the sums of channels, if they are not the products of the scales of the operands.
+    """
     run = FloatArithmetic(kernel, SCALES_SUMS)
-    accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
-    return bounded_floats(run, real_of(run, _unrounded(run, accumulator, op)))
+    return bounded_floats(run, real_of(run, _of_file(run, factors)))
+
+
+def rounded_contraction(kernel: MaterializedKernel, factors: Array | None = None) -> SSAValue:
+    """A contraction that no row describes, rounded as any other. Its result may have a scale per channel."""
+    run = FloatArithmetic(kernel, SCALES_SUMS)
+    unrounded = _of_file(run, factors)
+    if unrounded.axis is None and not kernel.output_type.is_per_layer:
+        unrounded = replace(unrounded, axis=kernel.output_type.axis)
+    return _rounded(run, unrounded)
+
+
+def _of_file(run: FloatArithmetic, factors: Array | None) -> UnroundedFloats:
+    op = next(op for op in run.kernel.body if isinstance(op, ContractionOp))
+    accumulator = accumulator_type(op, run.kernel.type_of(op.lhs), run.kernel.type_of(op.rhs))
+    return _unrounded(run, accumulator, op, factors)
 
 
 def _folds_range(kernel: MaterializedKernel, op: ContractionOp) -> bool:
@@ -139,14 +159,16 @@ def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: C
     return run.rounded(run.clamped(value, wanted.storage.minimum, wanted.storage.maximum), wanted.zero_point)
 
 
-def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
+def _unrounded(
+    run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp, factors: Array | None = None
+) -> UnroundedFloats:
     """The sums of products in f32: real numbers or, without a bias, integers in units of their scale.
 
     Without a bias, those of fully connected layers are real numbers, too, if the channels have several scales.
     """
     kernel, terms = run.kernel, _terms(run, accumulator, op)
-    scales, biases = accumulator.scales.astype(np.float32), _biases(kernel)
-    axis = None if accumulator.is_per_layer else output_channel_axis(op)
+    scales, biases = accumulator.scales.astype(np.float32) if factors is None else factors, _biases(kernel)
+    axis = None if accumulator.is_per_layer and factors is None else output_channel_axis(op)
     if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
     real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, along(run, terms, scales, axis)))

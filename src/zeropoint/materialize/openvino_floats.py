@@ -60,10 +60,10 @@ def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> 
 
 
 def stored(run: FloatArithmetic, value: SSAValue) -> SSAValue:
-    """Steps of the result's type, clamped and then rounded."""
+    """Steps of the result's type, clamped and then rounded. All its channels have one zero point."""
     wanted = run.kernel.output_type
     value = run.clamped(value, wanted.storage.minimum, wanted.storage.maximum)
-    return run.rounded(value, wanted.zero_point)
+    return run.rounded(value, int(wanted.zero_points.flat[0]))
 
 
 def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:

@@ -23,12 +23,10 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import constant_array, constant_op, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import AddOp, BatchNormInferenceOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, MultiplyOp
+from zeropoint.ir.stablehlo import AddOp, BatchNormInferenceOp, BroadcastInDimOp, MultiplyOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.simplify.statements import rewrite
@@ -48,7 +46,7 @@ class DecomposeBatchNorm(RewritePattern):
             return
         dtype = element_dtype(element_of(op.operand))
         made: list[Operation] = []
-        for array, kind in found:
+        for array, kind in zip(found, (MultiplyOp, AddOp), strict=True):
             constant = constant_op(array.astype(dtype), self.weights)
             spread = BroadcastInDimOp(constant.output, op.operand.type, [op.feature])
             made += [constant, spread, kind(made[-1].results[0] if made else op.operand, spread.result)]
@@ -57,36 +55,17 @@ class DecomposeBatchNorm(RewritePattern):
         rewriter.replace(op, made)
 
 
-_Step = tuple[Array, type[MultiplyOp] | type[AddOp]]
-
-
-def _affine(op: BatchNormInferenceOp, weights: Weights) -> list[_Step] | None:
-    """The constants per channel in f64, with the ops that read them; None if one is computed or not finite.
-
-    Behind weights of a quantized file, the mean is subtracted first, and all arithmetic is f32, as in OpenVINO.
-    """
+def _affine(op: BatchNormInferenceOp, weights: Weights) -> tuple[Array, Array] | None:
+    """The factor and the offset per channel, in f64; None if a parameter is computed or they are not finite."""
     known = [array for value in op.operands[1:] if (array := _parameter(value, weights)) is not None]
     is_dynamic = any(size < 0 for size in shape_of(op.operand))
     if len(known) < 4 or not isinstance(element_of(op.operand), AnyFloat) or is_dynamic:
         return None
     scale, offset, mean, variance = known
     with np.errstate(all="ignore"):
-        if _has_pinned_weights(op.operand):
-            factor = scale.astype(np.float32) / np.sqrt(variance.astype(np.float32) + np.float32(op.epsilon.value.data))
-            steps: list[_Step] = [(-mean, AddOp), (factor, MultiplyOp), (offset, AddOp)]
-        else:
-            factor = scale / np.sqrt(variance + op.epsilon.value.data)
-            steps = [(factor, MultiplyOp), (offset - mean * factor, AddOp)]
-    return steps if all(np.isfinite(array).all() for array, _ in steps) else None
-
-
-def _has_pinned_weights(value: SSAValue) -> bool:
-    """Whether a value is a product with weights of a quantized file, which may have a bias."""
-    maker = defining_op(value)
-    if isinstance(maker, AddOp):
-        maker = defining_op(maker.lhs)
-    weights = defining_op(maker.rhs) if isinstance(maker, ConvolutionOp | DotGeneralOp) else None
-    return weights is not None and PINNED in weights.attributes
+        factor = scale / np.sqrt(variance + op.epsilon.value.data)
+        shift = offset - mean * factor
+    return (factor, shift) if np.isfinite(factor).all() and np.isfinite(shift).all() else None
 
 
 def _parameter(value: SSAValue, weights: Weights) -> Array | None:
