@@ -46,6 +46,7 @@ from zeropoint.materialize.openvino_floats import (
     stored,
     stored_again,
 )
+from zeropoint.materialize.openvino_held import held_parameters
 from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
 from zeropoint.materialize.openvino_sums import add
@@ -74,7 +75,8 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
 
 def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
     kernel = run.kernel
-    result = requantized(run, unrounded, RangeFactors.of(of_dtype(kernel.output_type), unrounded.unit))
+    held, moved = held_parameters(kernel)
+    result = requantized(run, unrounded, RangeFactors.of(held, unrounded.unit), moved)
     limited = bounded(kernel, result) if kernel.output_type.is_per_layer else result
     if (
         limited is result
