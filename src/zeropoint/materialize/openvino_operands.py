@@ -275,7 +275,11 @@ def _only_stores(region: QuantizeRegionOp) -> bool:
     if not isinstance(made, UniformQuantizedType) or given.storage.type.width != made.storage.type.width:
         return False
     moved = given.zero_points - given.storage.minimum
-    return given != made and np.array_equal(given.scales, made.scales) and np.array_equal(moved, made.zero_points - made.storage.minimum)
+    return (
+        given != made
+        and np.array_equal(given.scales, made.scales)
+        and np.array_equal(moved, made.zero_points - made.storage.minimum)
+    )
 
 
 def _is_clipped(region: QuantizeRegionOp, weights: Weights) -> bool:

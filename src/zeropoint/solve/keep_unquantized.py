@@ -150,7 +150,13 @@ class _Types:
             return False
         data, weights = self._of_moved(region.inputs[0]), self._stated(region.inputs[WEIGHTS])
         bias = self._stated(region.inputs[BIAS])
-        if data is None or not data.is_per_layer or weights is None or weights.is_sub_channel or weights.zero_points.any():
+        if (
+            data is None
+            or not data.is_per_layer
+            or weights is None
+            or weights.is_sub_channel
+            or weights.zero_points.any()
+        ):
             return False
         kinds = data, weights, self._of_result(region.outputs[0])
         steps = np.float32(data.scale) * weights.scales.astype(np.float32)
