@@ -17,13 +17,20 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import ContractionOp
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.quant import stored_array
+from zeropoint.ir.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizeRegionOp,
+    StorageCastOp,
+    UniformQuantizedType,
+    stored_array,
+)
 from zeropoint.ir.stablehlo import ConstantOp, ConvolutionOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import element_of, shape_of, with_element
 from zeropoint.ir.weights import Weights
@@ -98,8 +105,7 @@ class FileContraction:
         made = rounded_contraction(kernel, factors)
         for use in list(region.outputs[0].uses):
             use.operation.results[0].replace_all_uses_with(made)
-            use.operation.detach()
-            use.operation.erase()
+            Rewriter.erase_op(use.operation)
 
     def _of_one_scale(self, kernel: MaterializedKernel, data: SSAValue) -> SSAValue:
         """The data with one scale, 1, for the same integers; data with one scale as they are."""

@@ -274,12 +274,8 @@ def _only_stores(region: QuantizeRegionOp) -> bool:
         return False
     if not isinstance(made, UniformQuantizedType) or given.storage.type.width != made.storage.type.width:
         return False
-    moved = given.zero_points - given.storage.minimum
-    return (
-        given != made
-        and np.array_equal(given.scales, made.scales)
-        and np.array_equal(moved, made.zero_points - made.storage.minimum)
-    )
+    low, high = (kind.zero_points - kind.storage.minimum for kind in (given, made))
+    return given != made and np.array_equal(given.scales, made.scales) and np.array_equal(low, high)
 
 
 def _is_clipped(region: QuantizeRegionOp, weights: Weights) -> bool:

@@ -16,11 +16,10 @@ This is for models without calibration data. With data, every value gets a type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import FILE_HAS_FLOATS, SCALED_AFTER
@@ -66,8 +65,8 @@ class _Types:
 
     `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
     windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `biased` has the types of
-    data and weights of those of which it rounds only the bias. `moved_back` has the results of kernels with a type that
-    the model states behind kernels that move elements.
+    data and weights of those of which it rounds only the bias, `real_biased` those whose bias is a real number.
+    `moved_back` has the results of kernels with a type that the model states behind kernels that move elements.
     """
 
     constraints: Constraints
@@ -85,6 +84,11 @@ class _Types:
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
+
+    @property
+    def changes(self) -> bool:
+        """Whether the runtime does more than to keep kernels float."""
+        return any((self.moved_back, self.loaded, self.biased, self.means, self.real_biased))
 
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
@@ -257,28 +261,29 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
     changed = with_float(program, [original[op] for op in types.floats], WHY)
-    if (types.moved_back or types.loaded or types.biased or types.means or types.real_biased) and changed is program:
+    if types.changes and changed is program:
         changed = program.for_change()
     ops = list(changed.entry.ops)
-    for region, found in types.loaded.items():
-        loading = ops[places[original[region]]]
-        assert isinstance(loading, QuantizeRegionOp)
-        quantize_weights(changed, loading, found)
-    for region, (data, weights) in types.biased.items():
-        rounded = ops[places[original[region]]]
-        assert isinstance(rounded, QuantizeRegionOp)
-        round_bias(changed, rounded, data, weights)
-    for region in types.real_biased:
-        adding = ops[places[original[region]]]
-        assert isinstance(adding, QuantizeRegionOp)
-        keep_real(adding, BIAS)
-    for region in types.means:
-        mean = ops[places[original[region]]]
-        assert isinstance(mean, QuantizeRegionOp)
-        count_whole_windows(changed, mean)
-    for region, found in types.moved_back.items():
-        insert_rounding(changed, ops[places[original[region]]].results[0], found)
+    regions = {
+        region: op
+        for region, made in original.items()
+        if isinstance(op := ops[places[made]], QuantizeRegionOp) and isinstance(region, QuantizeRegionOp)
+    }
+    _apply(types, changed, regions)
     if changed is not program and target.profile == ONNXRUNTIME:
-        floats = {ops[places[original[region]]] for region in types.floats}
-        weigh_neighbours(changed, {op for op in floats if isinstance(op, QuantizeRegionOp)})
+        weigh_neighbours(changed, {regions[region] for region in types.floats})
     return changed
+
+
+def _apply(types: _Types, program: Program, regions: Mapping[QuantizeRegionOp, QuantizeRegionOp]) -> None:
+    """Change a program as the runtime does, in place. `regions` has its regions by those that were visited."""
+    for region, data in types.loaded.items():
+        quantize_weights(program, regions[region], data)
+    for region, (data, weights) in types.biased.items():
+        round_bias(program, regions[region], data, weights)
+    for region in types.real_biased:
+        keep_real(regions[region], BIAS)
+    for region in types.means:
+        count_whole_windows(program, regions[region])
+    for region, found in types.moved_back.items():
+        insert_rounding(program, regions[region].outputs[0], found)

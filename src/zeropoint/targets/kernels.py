@@ -308,7 +308,7 @@ class Target:
     fuses_products: bool = False
     """Whether the runtime's float ops add to products that are not rounded, and divide by multiplying with inverses."""
     real_biases: bool = False
-    """Whether integer kernels add biases as real numbers in f32. Those that a model states as floats are not rounded."""
+    """Whether integer kernels add biases as real numbers in f32. Those that a model has as floats are not rounded."""
 
     @cached_property
     def composites(self) -> Mapping[str, str]:

@@ -60,19 +60,14 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     epsilon = node.number("epsilon", 1e-5)
     if _has_dequantized_weights(value):
         factor = scale.astype(np.float32) / np.sqrt(variance.astype(np.float32) + np.float32(epsilon))
-        value, offset = _added(value, -mean, build), bias
+        means = build.constant((-mean).astype(np.float32))
+        value, offset = build.insert(AddOp(value, build.broadcast(means, value.type, [1]))), bias
     else:
         factor = scale / np.sqrt(variance + epsilon)
         offset = bias - mean * factor
-    factors = build.constant(factor.astype(np.float32))
+    factors, offsets = (build.constant(array.astype(np.float32)) for array in (factor, offset))
     scaled = build.insert(MultiplyOp(value, build.broadcast(factors, value.type, [1])))
-    return _added(scaled, offset, build)
-
-
-def _added(value: SSAValue, offset: Array, build: Builder) -> SSAValue:
-    """Numbers added along dimension 1."""
-    offsets = build.constant(offset.astype(np.float32))
-    return build.insert(AddOp(value, build.broadcast(offsets, value.type, [1])))
+    return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
 
 
 def _has_dequantized_weights(value: SSAValue) -> bool:
