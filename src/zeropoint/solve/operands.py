@@ -77,10 +77,26 @@ def operand_type(
                 f"accumulator of {kernel.row.accumulator_bits} bits, at least that of {made}",
                 region,
             )
+        _check_products(kernel, before[0], made)
         return made
     if kernel.row.tied(index) and output is not None:
         return output
     return pinned or constant_type(array, kernel.storage(index), rule.zero_point, kernel.scale_type)
+
+
+def _check_products(kernel: ChosenKernel, data: Attribute, weights: Attribute) -> None:
+    """Raises PropagationError if a product of the scales of data and weights is no f32, as the scales of sums are."""
+    if not isinstance(data, UniformQuantizedType) or not isinstance(weights, UniformQuantizedType):
+        return
+    products = np.abs(data.scale * weights.scales)
+    least, greatest = float(np.finfo(np.float32).smallest_subnormal), float(np.finfo(np.float32).max)
+    if products.min() < least or products.max() > greatest:
+        raise PropagationError(
+            f"{kernel.name}: found scale {data.scale:g} of the data and scales {weights.scales.min():g} to "
+            f"{weights.scales.max():g} of the weights, expected products from {least:g} to {greatest:g}; scale the "
+            "model's values, or keep the op float by a recipe (quantize: false)",
+            kernel.region,
+        )
 
 
 def product_scales(region: QuantizeRegionOp, weight: UniformQuantizedType) -> FloatArray | None:
