@@ -71,7 +71,7 @@ class FloatArithmetic:
     def stored(self, integers: SSAValue) -> SSAValue:
         """The kernel's result from centred i32 integers, clamped to its storage."""
         kind = self.kernel.output_type
-        wide = UniformQuantizedType.per_layer(WORD, kind.scale)
+        wide = UniformQuantizedType.per_layer(WORD, kind.scale) if kind.axis is None else _wide_by_channel(kind)
         quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
         return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
 
@@ -97,6 +97,11 @@ class FloatArithmetic:
         return self.to(self.plus(product, float(addend)), f32)
 
 
+def _wide_by_channel(kind: UniformQuantizedType) -> UniformQuantizedType:
+    assert kind.axis is not None
+    return UniformQuantizedType.per_channel(WORD, kind.axis, kind.scales.tolist())
+
+
 def is_of_bytes(kernel: MaterializedKernel) -> bool:
     """Whether all operands and the result are 8-bit with one scale."""
     kinds = [element_of(kernel.values[argument]) for argument in kernel.arguments]
@@ -112,6 +117,14 @@ def operands_of(kernel: MaterializedKernel, op: Operation) -> list[SSAValue]:
         if isinstance(other, hlo.BroadcastInDimOp) and other.operand in kernel.values:
             kernel.retyped(other, kernel.type_of(other.operand))
     return [kernel.values[operand] for operand in op.operands]
+
+
+def bounded_floats(run: FloatArithmetic, value: SSAValue) -> SSAValue:
+    """Floats clamped to the bounds that the body clamps to."""
+    bounds = Bounds()
+    for op in run.kernel.body:
+        bounds.then(op, run.kernel.weights)
+    return value if bounds == Bounds() else run.clamped(value, bounds.low, bounds.high)
 
 
 def bounded(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:

@@ -17,6 +17,7 @@ If OpenVINO fuses a sum or a hard swish into the convolution before it, that ker
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i32
@@ -33,7 +34,7 @@ from zeropoint.materialize import elementwise, movement, onnxruntime
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.express_accumulators import is_stated
-from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
+from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, bounded_floats, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_floats import (
     REASON,
@@ -45,6 +46,7 @@ from zeropoint.materialize.openvino_floats import (
     stored,
     stored_again,
 )
+from zeropoint.materialize.openvino_held import held_parameters
 from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
 from zeropoint.materialize.openvino_sums import add
@@ -68,10 +70,14 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, SCALES_SUMS)
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
-    unrounded = _unrounded(run, accumulator, op)
-    by = RangeFactors.of(of_dtype(kernel.output_type), unrounded.unit)
-    result = requantized(run, unrounded, by)
-    limited = bounded(kernel, result)
+    return _rounded(run, _unrounded(run, accumulator, op))
+
+
+def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
+    kernel = run.kernel
+    held, moved = held_parameters(kernel)
+    result = requantized(run, unrounded, RangeFactors.of(held, unrounded.unit), moved)
+    limited = bounded(kernel, result) if kernel.output_type.is_per_layer else result
     if (
         limited is result
         and kernel.output_type.storage.is_full_range
@@ -79,6 +85,30 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     ):
         kernel.unrounded[result] = unrounded
     return limited
+
+
+def real_contraction(kernel: MaterializedKernel, factors: Array | None = None) -> SSAValue:
+    """A contraction whose result is not quantized: real numbers, clamped as in the body.
+
+    `factors` are the scales of the sums of channels, if they are not the products of the scales of the operands.
+    """
+    run = FloatArithmetic(kernel, SCALES_SUMS)
+    return bounded_floats(run, real_of(run, _of_file(run, factors)))
+
+
+def rounded_contraction(kernel: MaterializedKernel, factors: Array | None = None) -> SSAValue:
+    """A contraction that no row describes, rounded as any other. Its result may have a scale per channel."""
+    run = FloatArithmetic(kernel, SCALES_SUMS)
+    unrounded = _of_file(run, factors)
+    if unrounded.axis is None and not kernel.output_type.is_per_layer:
+        unrounded = replace(unrounded, axis=kernel.output_type.axis)
+    return _rounded(run, unrounded)
+
+
+def _of_file(run: FloatArithmetic, factors: Array | None) -> UnroundedFloats:
+    op = next(op for op in run.kernel.body if isinstance(op, ContractionOp))
+    accumulator = accumulator_type(op, run.kernel.type_of(op.lhs), run.kernel.type_of(op.rhs))
+    return _unrounded(run, accumulator, op, factors)
 
 
 def _folds_range(kernel: MaterializedKernel, op: ContractionOp) -> bool:
@@ -131,14 +161,16 @@ def _rounded_once(run: FloatArithmetic, accumulator: UniformQuantizedType, op: C
     return run.rounded(run.clamped(value, wanted.storage.minimum, wanted.storage.maximum), wanted.zero_point)
 
 
-def _unrounded(run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp) -> UnroundedFloats:
+def _unrounded(
+    run: FloatArithmetic, accumulator: UniformQuantizedType, op: ContractionOp, factors: Array | None = None
+) -> UnroundedFloats:
     """The sums of products in f32: real numbers or, without a bias, integers in units of their scale.
 
     Without a bias, those of fully connected layers are real numbers, too, if the channels have several scales.
     """
     kernel, terms = run.kernel, _terms(run, accumulator, op)
-    scales, biases = accumulator.scales.astype(np.float32), _biases(kernel)
-    axis = None if accumulator.is_per_layer else output_channel_axis(op)
+    scales, biases = accumulator.scales.astype(np.float32) if factors is None else factors, _biases(kernel)
+    axis = None if accumulator.is_per_layer and factors is None else output_channel_axis(op)
     if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
     real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, along(run, terms, scales, axis)))
@@ -183,10 +215,9 @@ def _with_bias(
     for operand in add.operands:
         made = operand.owner
         value = made.operand if isinstance(made, hlo.BroadcastInDimOp) else operand
-        kind = element_of(kernel.values[value]) if value in kernel.values else None
-        if not isinstance(kind, UniformQuantizedType):
+        if value not in kernel.arguments:
             continue
-        kernel.values[value] = kernel.constant(addends(_real_constant(kernel, value, kind)))
+        kernel.values[value] = kernel.constant(addends(_real_constant(kernel, value)))
         if isinstance(made, hlo.BroadcastInDimOp):
             run.excuse(kernel.retyped(made, f32))
     result = kernel.retyped(add, f32)
@@ -194,11 +225,12 @@ def _with_bias(
     return result
 
 
-def _real_constant(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType) -> Array:
+def _real_constant(kernel: MaterializedKernel, value: SSAValue) -> Array:
     """A constant bias in f32."""
-    stored = constant_array(kernel.values[value], kernel.weights)
+    kind, stored = element_of(kernel.values[value]), constant_array(kernel.values[value], kernel.weights)
     assert stored is not None  # guaranteed by `solve/operands.py`
-    return stored.astype(np.float32) * kind.affine.scale.astype(np.float32)
+    scales = kind.affine.scale if isinstance(kind, UniformQuantizedType) else np.ones(())
+    return stored.astype(np.float32) * scales.astype(np.float32)
 
 
 def hard_swish(kernel: MaterializedKernel) -> SSAValue:

@@ -50,20 +50,23 @@ def above_zero(run: FloatArithmetic, value: SSAValue, kind: UniformQuantizedType
     return run.to(run.plus(run.centred(value, kind), kind.zero_point - zero), f32)
 
 
-def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors) -> SSAValue:
-    """Floats quantized to the result's type. They are clamped before they are rounded."""
+def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors, moved: int = 0) -> SSAValue:
+    """Floats quantized to the result's type. They are clamped before they are rounded.
+
+    `moved` is what the integers that OpenVINO stores are greater than those of the type.
+    """
     if not by.is_scale:
         value = fused(run, of, by.scale, by.shift)
     else:
         value = run.made(hlo.MultiplyOp(of.value, along(run, of.value, by.scale, of.axis)))
-    return stored(run, value)
+    return stored(run, value, moved)
 
 
-def stored(run: FloatArithmetic, value: SSAValue) -> SSAValue:
-    """Steps of the result's type, clamped and then rounded."""
+def stored(run: FloatArithmetic, value: SSAValue, moved: int = 0) -> SSAValue:
+    """Steps of the result's type, clamped and then rounded. All its channels have one zero point."""
     wanted = run.kernel.output_type
-    value = run.clamped(value, wanted.storage.minimum, wanted.storage.maximum)
-    return run.rounded(value, wanted.zero_point)
+    value = run.clamped(value, wanted.storage.minimum + moved, wanted.storage.maximum + moved)
+    return run.rounded(value, int(wanted.zero_points.flat[0]) + moved)
 
 
 def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+import numpy as np
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.bounds import Bounds
@@ -22,6 +23,7 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.product_chains import is_in_chain
+from zeropoint.solve.rescale import RESCALE_KERNEL
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS
 
 PRODUCTS = frozenset(CONTRACTIONS) - {"transpose_convolution"}
@@ -63,10 +65,7 @@ class FileOperand:
     @property
     def source(self) -> SSAValue:
         """The value that is read in the file, where ops repeat their operands themselves."""
-        found = self.outer
-        while isinstance(maker := defining_op(found), QuantizeRegionOp) and _only_repeats(maker):
-            found = maker.inputs[0]
-        return found
+        return origin(self.outer)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,9 +86,18 @@ class FileOperand:
     @property
     def readings(self) -> list[Operation]:
         """The ops that read the source in the operand's type, once for each time."""
+        return readings(self.source, self._spec)
+
+    @property
+    def _spec(self) -> Attribute:
+        """The type in which the op in the file reads the source."""
         assert self.argument is not None
-        spec = self.kernel.region.input_specs.data[self.kernel.arguments.index(self.argument)]
-        return readings(self.source, spec)
+        value, spec = self.outer, self.kernel.region.input_specs.data[self.kernel.arguments.index(self.argument)]
+        while value is not self.source:
+            maker = defining_op(value)
+            assert isinstance(maker, QuantizeRegionOp)  # otherwise it is the source
+            value, spec = maker.inputs[0], maker.input_specs.data[0]
+        return spec
 
     @property
     def is_alone(self) -> bool:
@@ -157,6 +165,13 @@ class FileOperand:
         return maker is not None and maker.logical_kernel.data in PRODUCTS and _is_last(maker) and self.is_cast
 
 
+def origin(value: SSAValue) -> SSAValue:
+    """The value of a file that others repeat or only store in another type."""
+    while isinstance(maker := defining_op(value), QuantizeRegionOp) and (_only_repeats(maker) or _only_stores(maker)):
+        value = maker.inputs[0]
+    return value
+
+
 def readings(value: SSAValue, spec: object) -> list[Operation]:
     """The ops that read a value in a quantized type, once for each time. In a file, repetitions read nothing."""
     found = list[Operation]()
@@ -165,7 +180,8 @@ def readings(value: SSAValue, spec: object) -> list[Operation]:
         if not isinstance(reader, QuantizeRegionOp):
             found += [] if isinstance(reader, hlo.UniformQuantizeOp) else [reader]
         elif reader.input_specs.data[use.index] == spec:
-            found += readings(reader.outputs[0], spec) if _only_repeats(reader) else [reader]
+            moves = _only_repeats(reader) or _only_stores(reader)
+            found += readings(reader.outputs[0], reader.output_specs.data[0]) if moves else [reader]
     return found
 
 
@@ -249,6 +265,17 @@ def _only_repeats(region: QuantizeRegionOp) -> bool:
         return False
     op = region.body.block.first_op
     return isinstance(op, hlo.BroadcastInDimOp) and op.aligned_shape == shape_of(region.inputs[0])
+
+
+def _only_stores(region: QuantizeRegionOp) -> bool:
+    """Whether a region only makes i8 of u8, or u8 of i8, of the same numbers, which no file has."""
+    given, made = region.input_specs.data[0], region.output_specs.data[0]
+    if region.logical_kernel.data != RESCALE_KERNEL or not isinstance(given, UniformQuantizedType):
+        return False
+    if not isinstance(made, UniformQuantizedType) or given.storage.type.width != made.storage.type.width:
+        return False
+    low, high = (kind.zero_points - kind.storage.minimum for kind in (given, made))
+    return given != made and np.array_equal(given.scales, made.scales) and np.array_equal(low, high)
 
 
 def _is_clipped(region: QuantizeRegionOp, weights: Weights) -> bool:

@@ -13,8 +13,10 @@ from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
-from zeropoint.materialize.openvino_operands import FileOperand, expressed
+from zeropoint.materialize.openvino_held import held_parameters, held_value
+from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
+from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS, REDUCTIONS
 
@@ -35,21 +37,25 @@ def add(kernel: MaterializedKernel) -> SSAValue:
         return onnxruntime.add(kernel)
     values, number = operands_of(kernel, op), expressed(pair)
     run, term, other = FloatArithmetic(kernel, REASON), pair[number], pair[1 - number]
-    stored = above_zero(run, values[1 - number], other.kind)
+    beside, moved = held_value(other.source, other.kind)
+    stored = above_zero(run, values[1 - number], other.kind, -moved)
     if not _is_convolved(term) and _is_convolved(other) and _is_fused(other, term):
         stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
+        beside = of_dtype(other.kind)
     if _is_convolved(term) and _is_fused(term, other):
         before = kernel.unrounded[values[number]]
-        by = SumTerm.of(of_dtype(term.kind), of_dtype(other.kind), before.unit)
+        by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
         total = run.made(hlo.AddOp(run.clamped(fused(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
-        total = _folded(run, values[number], term.kind, other.kind, stored)
+        held, _ = held_value(term.source, term.kind)
+        total = _folded(run, values[number], term.kind, term_steps(held, beside), stored)
     else:
-        total = _from_zero(run, values[number], term, other, stored)
+        total = _from_zero(run, values[number], term, other, (stored, beside))
     if not any(map(_is_convolved, pair)):
         return bounded(kernel, stored_again(run, total, np.float32(other.kind.scale)))
-    result = RangeFactors.of(of_dtype(kernel.output_type), np.float32(other.kind.scale))
-    return bounded(kernel, requantized(run, UnroundedFloats(total), result))
+    made, above = held_parameters(kernel)
+    result = RangeFactors.of(made, np.float32(other.kind.scale))
+    return bounded(kernel, requantized(run, UnroundedFloats(total), result, above))
 
 
 def _unrounded(run: FloatArithmetic, kind: UniformQuantizedType, of: UnroundedFloats) -> SSAValue:
@@ -63,23 +69,32 @@ def _unrounded(run: FloatArithmetic, kind: UniformQuantizedType, of: UnroundedFl
 
 
 def _folded(
-    run: FloatArithmetic, value: SSAValue, kind: UniformQuantizedType, other: UniformQuantizedType, stored: SSAValue
+    run: FloatArithmetic,
+    value: SSAValue,
+    kind: UniformQuantizedType,
+    expressed_by: tuple[np.float32, np.float32],
+    stored: SSAValue,
 ) -> SSAValue:
-    """fma(q - minimum, steps, start) + stored."""
-    steps, start = term_steps(of_dtype(kind), of_dtype(other))
+    """fma(q - minimum, steps, start) + stored, with `expressed_by` = (steps, start)."""
+    steps, start = expressed_by
     number = above_zero(run, value, kind, dtype_range(kind.storage.dtype)[0])
     return run.made(hlo.AddOp(run.fused(number, steps, start), stored))
 
 
 def _from_zero(
-    run: FloatArithmetic, value: SSAValue, term: FileOperand, other: FileOperand, stored: SSAValue
+    run: FloatArithmetic,
+    value: SSAValue,
+    term: FileOperand,
+    other: FileOperand,
+    beside: tuple[SSAValue, AffineParameters],
 ) -> SSAValue:
     """fma(q - zero, ratio, stored), or two roundings if an elementwise op reads the operand, too.
 
     OpenVINO then computes the product in another kernel, which the elementwise ops of the operand share. It does not
     if one of the operands is read as stored integers, or comes from the kernel of a convolution, product or pool.
     """
-    zero, ratio = term_zero(of_dtype(term.kind), of_dtype(other.kind))
+    stored, held = beside
+    zero, ratio = term_zero(of_dtype(term.kind), held)
     moved = run.plus(above_zero(run, value, term.kind), -zero)
     others = [reader for reader in term.readings if reader is not run.kernel.region]
     is_apart = all(isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in APART for reader in others)
@@ -106,7 +121,7 @@ def _is_fused(term: FileOperand, other: FileOperand) -> bool:
     """
     maker, region = defining_op(term.outer), term.kernel.region
     assert maker is not None  # `unrounded` has results of ops only
-    if term.is_repeated or other.is_repeated or other.source in maker.operands:
+    if term.is_repeated or other.is_repeated or other.source in map(origin, maker.operands):
         return False
     before = set(other.readings) - {region}
     return not before or before <= _ancestors(region, other.outer)

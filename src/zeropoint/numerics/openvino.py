@@ -168,8 +168,10 @@ def term_zero(term: AffineParameters, other: AffineParameters) -> tuple[np.float
 
 def _ends(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
     """The minimum and maximum real number of a type, in multiples of `unit` if it is given."""
-    scale, zero = F32(result.scale.item()), int(result.zero_point.item())
-    low, high = (F32(F32(end - zero) * scale) for end in (result.storage_min, result.storage_max))
+    scale, zero = result.scale.astype(F32), result.zero_point.astype(np.int64)
+    if scale.size == 1:
+        scale, zero = F32(scale.item()), zero.reshape(())
+    low, high = ((end - zero).astype(F32) * scale for end in (result.storage_min, result.storage_max))
     return (low, high) if unit is None else (low / unit, high / unit)
 
 

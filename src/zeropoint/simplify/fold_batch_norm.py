@@ -15,10 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.builder import Builder
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
+from zeropoint.ir.annotations import PINNED, SCALED_AFTER
 from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis, weight_channel_axis
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -27,6 +29,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.scaled_pins import scaled_pin
 from zeropoint.simplify.statements import rewrite, without_statements
 
 
@@ -102,7 +105,11 @@ class FoldScale(RewritePattern):
         scaled = (weight.astype(np.float64) * np.atleast_1d(scale).reshape(shape)).astype(np.float32)
         location = contraction.rhs.owner.location if isinstance(contraction.rhs.owner, Operation) else None
         constant = builder.insert(constant_op(scaled, self.weights, location=location))
-        return builder.insert(without_statements(contraction.clone({contraction.rhs: constant.output})))
+        made = builder.insert(without_statements(contraction.clone({contraction.rhs: constant.output})))
+        if (pinned := scaled_pin(contraction.rhs, np.atleast_1d(scale), axis, self.weights)) is not None:
+            constant.attributes[PINNED] = pinned
+            made.attributes[SCALED_AFTER] = UnitAttr()
+        return made
 
 
 @dataclass

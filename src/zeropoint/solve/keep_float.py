@@ -24,6 +24,13 @@ def keep_float(region: QuantizeRegionOp, why: str) -> None:
     region.output_specs = ArrayAttr([_float_spec(value) for value in region.outputs])
 
 
+def keep_real(region: QuantizeRegionOp, index: int) -> None:
+    """Demand that one operand of a region stays float. Its target has to have kernels that read it so."""
+    specs = list(region.input_specs.data)
+    specs[index] = _float_spec(region.inputs[index])
+    region.input_specs = ArrayAttr(specs)
+
+
 def with_float(program: Program, ops: Collection[Operation], why: str) -> Program:
     """A copy in which the regions among `ops` stay float, with a reason; the program itself if there are none.
 

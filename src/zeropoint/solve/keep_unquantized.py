@@ -16,12 +16,13 @@ This is for models without calibration data. With data, every value gets a type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import FILE_HAS_FLOATS
+from zeropoint.ir.annotations import FILE_HAS_FLOATS, SCALED_AFTER
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -35,7 +36,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
-from zeropoint.solve.keep_float import with_float
+from zeropoint.solve.keep_float import keep_real, with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.linear_resizes import weigh_neighbours
 from zeropoint.solve.model_rounding import insert_rounding
@@ -47,8 +48,13 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 WHY = "the model does not quantize all that it reads and returns"
 ONNXRUNTIME = "onnxruntime"
 """The profile of targets whose float ops have the bits of onnxruntime."""
+OPENVINO = "openvino"
+"""The profile of targets that pass types through concatenations."""
+JOINED = "concatenate"
 TRANSPOSED = "transpose_convolution"
 HARD_SIGMOID = "hard_sigmoid"
+BYTE = 8
+"""The width in bits of what integer kernels with real biases read and return."""
 FLAT = 2
 """The rank of a Flatten's result."""
 
@@ -59,8 +65,8 @@ class _Types:
 
     `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
     windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `biased` has the types of
-    data and weights of those of which it rounds only the bias. `moved_back` has the results of kernels with a type that
-    the model states behind kernels that move elements.
+    data and weights of those of which it rounds only the bias, `real_biased` those whose bias is a real number.
+    `moved_back` has the results of kernels with a type that the model states behind kernels that move elements.
     """
 
     constraints: Constraints
@@ -74,14 +80,22 @@ class _Types:
     biased: dict[QuantizeRegionOp, tuple[UniformQuantizedType, UniformQuantizedType]] = field(
         default_factory=dict[QuantizeRegionOp, tuple[UniformQuantizedType, UniformQuantizedType]]
     )
+    real_biased: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
 
+    @property
+    def changes(self) -> bool:
+        """Whether the runtime does more than to keep kernels float."""
+        return any((self.moved_back, self.loaded, self.biased, self.means, self.real_biased))
+
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
-        results = {value: self._of_result(value) for value in filter(is_float, region.outputs)}
-        marked = any(FILE_HAS_FLOATS in op.attributes for op in region.body.block.ops) or _is_of_nodes(region)
+        results = {value: self._of_result(value) or self._joined(region) for value in filter(is_float, region.outputs)}
+        marks = {name for op in region.body.block.ops for name in op.attributes}
+        marked = FILE_HAS_FLOATS in marks or _is_of_nodes(region)
+        marked |= SCALED_AFTER in marks and self.target.profile != OPENVINO
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
         if (data := self._loads_weights(region)) is not None and typed:
             self.loaded[region] = data
@@ -93,6 +107,8 @@ class _Types:
             return
         if self.target.profile == ONNXRUNTIME and has_whole_windows(region):
             self.means.append(region)
+        if self._adds_real_bias(region):
+            self.real_biased.append(region)
         self.passed.update(region.outputs)
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
@@ -132,6 +148,25 @@ class _Types:
         fits = weights.is_per_layer or (weights.is_per_channel and not in_groups)
         return (data, weights) if is_float and fits else None
 
+    def _adds_real_bias(self, region: QuantizeRegionOp) -> bool:
+        """Whether an integer kernel adds a bias that the file does not store in steps of the products."""
+        if len(region.inputs) <= BIAS or not self.target.adds_real(region.logical_kernel.data, BIAS):
+            return False
+        data, weights = self._of_moved(region.inputs[0]), self._stated(region.inputs[WEIGHTS])
+        bias = self._stated(region.inputs[BIAS])
+        if (
+            data is None
+            or not data.is_per_layer
+            or weights is None
+            or weights.is_sub_channel
+            or weights.zero_points.any()
+        ):
+            return False
+        kinds = data, weights, self._of_result(region.outputs[0])
+        steps = np.float32(data.scale) * weights.scales.astype(np.float32)
+        in_bytes = all(kind is not None and kind.storage.type.width == BYTE for kind in kinds)
+        return in_bytes and (bias is None or not np.array_equal(bias.scales.astype(np.float32), steps))
+
     def _is_read_quantized(self, region: QuantizeRegionOp, index: int) -> bool:
         value = region.inputs[index]
         if region in self.loaded and index == WEIGHTS:
@@ -162,6 +197,14 @@ class _Types:
                 return None
             value = readers[0].outputs[0]
         return None
+
+    def _joined(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
+        """The type of all operands of a concatenation, which OpenVINO computes of integers; None if they differ."""
+        if self.target.profile != OPENVINO or region.logical_kernel.data != JOINED:
+            return None
+        first, *others = map(self._of_moved, region.inputs)
+        is_read = all(self._is_read_quantized(region, index) for index in range(len(region.inputs)))
+        return first if is_read and all(other == first for other in others) else None
 
     def _operands(self, region: QuantizeRegionOp) -> Iterator[int]:
         """The operands of a kernel that need a type."""
@@ -218,24 +261,29 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
     changed = with_float(program, [original[op] for op in types.floats], WHY)
-    if (types.moved_back or types.loaded or types.biased or types.means) and changed is program:
+    if types.changes and changed is program:
         changed = program.for_change()
     ops = list(changed.entry.ops)
-    for region, found in types.loaded.items():
-        loading = ops[places[original[region]]]
-        assert isinstance(loading, QuantizeRegionOp)
-        quantize_weights(changed, loading, found)
-    for region, (data, weights) in types.biased.items():
-        rounded = ops[places[original[region]]]
-        assert isinstance(rounded, QuantizeRegionOp)
-        round_bias(changed, rounded, data, weights)
-    for region in types.means:
-        mean = ops[places[original[region]]]
-        assert isinstance(mean, QuantizeRegionOp)
-        count_whole_windows(changed, mean)
-    for region, found in types.moved_back.items():
-        insert_rounding(changed, ops[places[original[region]]].results[0], found)
+    regions = {
+        region: op
+        for region, made in original.items()
+        if isinstance(op := ops[places[made]], QuantizeRegionOp) and isinstance(region, QuantizeRegionOp)
+    }
+    _apply(types, changed, regions)
     if changed is not program and target.profile == ONNXRUNTIME:
-        floats = {ops[places[original[region]]] for region in types.floats}
-        weigh_neighbours(changed, {op for op in floats if isinstance(op, QuantizeRegionOp)})
+        weigh_neighbours(changed, {regions[region] for region in types.floats})
     return changed
+
+
+def _apply(types: _Types, program: Program, regions: Mapping[QuantizeRegionOp, QuantizeRegionOp]) -> None:
+    """Change a program as the runtime does, in place. `regions` has its regions by those that were visited."""
+    for region, data in types.loaded.items():
+        quantize_weights(program, regions[region], data)
+    for region, (data, weights) in types.biased.items():
+        round_bias(program, regions[region], data, weights)
+    for region in types.real_biased:
+        keep_real(regions[region], BIAS)
+    for region in types.means:
+        count_whole_windows(program, regions[region])
+    for region, found in types.moved_back.items():
+        insert_rounding(program, regions[region].outputs[0], found)

@@ -272,7 +272,9 @@ class KernelChoice:
         return next((pair for pair in held if self._unfit(region, pair[0], demands) is None), next(iter(held), None))
 
     def _kept_float(self, region: QuantizeRegionOp) -> str | None:
-        for spec in (*region.output_specs, *region.input_specs):
+        name, numbered = region.logical_kernel.data, enumerate(region.input_specs)
+        inputs = (spec for index, spec in numbered if not self.target.adds_real(name, index))
+        for spec in (*region.output_specs, *inputs):
             if isinstance(spec, NoQuantizedType):
                 return f"{written_name(region.outputs[0])}: its specs say not to quantize it"
         for value in (*region.outputs, *region.inputs):

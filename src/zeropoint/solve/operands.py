@@ -16,7 +16,7 @@ from zeropoint.ir.contractions import (
     weight_channel_axis,
     weights_by_channel,
 )
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import channel_scales
 from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
@@ -63,6 +63,8 @@ def operand_type(
         pinned = fixed
     elif pinned is not None:
         pinned = rebased(pinned, kernel.storage(index))
+    if rule.role is Role.BIAS and isinstance(region.input_specs.data[index], NoQuantizedType):
+        return region.input_specs.data[index]
     if rule.role is Role.BIAS:
         given, weight = before[:2]
         assert isinstance(given, UniformQuantizedType) and isinstance(weight, UniformQuantizedType)
@@ -75,10 +77,26 @@ def operand_type(
                 f"accumulator of {kernel.row.accumulator_bits} bits, at least that of {made}",
                 region,
             )
+        _check_products(kernel, before[0], made)
         return made
     if kernel.row.tied(index) and output is not None:
         return output
     return pinned or constant_type(array, kernel.storage(index), rule.zero_point, kernel.scale_type)
+
+
+def _check_products(kernel: ChosenKernel, data: Attribute, weights: Attribute) -> None:
+    """Raises PropagationError if a product of the scales of data and weights is no f32, as the scales of sums are."""
+    if not isinstance(data, UniformQuantizedType) or not isinstance(weights, UniformQuantizedType):
+        return
+    products = np.abs(data.scale * weights.scales)
+    least, greatest = float(np.finfo(np.float32).smallest_subnormal), float(np.finfo(np.float32).max)
+    if products.min() < least or products.max() > greatest:
+        raise PropagationError(
+            f"{kernel.name}: found scale {data.scale:g} of the data and scales {weights.scales.min():g} to "
+            f"{weights.scales.max():g} of the weights, expected products from {least:g} to {greatest:g}; scale the "
+            "model's values, or keep the op float by a recipe (quantize: false)",
+            kernel.region,
+        )
 
 
 def product_scales(region: QuantizeRegionOp, weight: UniformQuantizedType) -> FloatArray | None:
@@ -109,7 +127,8 @@ def _weight_type(
         raise PropagationError(
             f"{kernel.name}: found a weight without output channels, expected a contraction's", kernel.region
         )
-    bias = constant_array(kernel.region.inputs[2], weights) if len(kernel.region.inputs) > 2 else None
+    has_bias = len(kernel.region.inputs) > 2 and not isinstance(kernel.region.input_specs.data[2], NoQuantizedType)
+    bias = constant_array(kernel.region.inputs[2], weights) if has_bias else None
     limit = sum_limit(bits)
     # A 64-bit accumulator needs no headroom. Only its bias is limited, to 32 bits.
     greatest = None if bits <= MAX_WIDTH or output is None else 0.0

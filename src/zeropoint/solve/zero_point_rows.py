@@ -25,13 +25,22 @@ def zero_points_fit(region: QuantizeRegionOp, row: KernelRow, constraints: Const
 
 
 def _fits(rule: PortRule, value: SSAValue, spec: Attribute, constraints: Constraints) -> bool:
-    known = constraints.get(value)
-    stated = spec if isinstance(spec, UniformQuantizedType) else known.pinned if known is not None else None
+    stated = spec if isinstance(spec, UniformQuantizedType) else _stated(value, constraints)
     if stated is not None:
         # i8 and u8 that differ by half of the range in integers and zero points are the same real values.
         shift = rule.storage.type.middle - stated.storage.type.middle
         return bool((stated.zero_points + shift == rule.zero_point).all())
     return rule.zero_point != rule.storage.minimum or _is_never_negative(value, constraints)
+
+
+def _stated(value: SSAValue, constraints: Constraints) -> UniformQuantizedType | None:
+    """The type that is stated for a value, or for the one whose elements it has; None if there is none."""
+    while (known := constraints.get(value)) is None or known.pinned is None:
+        moved = moved_operand(value.owner) if isinstance(value.owner, QuantizeRegionOp) else None
+        if moved is None:
+            return None
+        value = moved
+    return known.pinned
 
 
 def _is_never_negative(value: SSAValue, constraints: Constraints) -> bool:

@@ -307,6 +307,8 @@ class Target:
     """Whether the runtime makes integer kernels of what a file has between casts, and computes all else in floats."""
     fuses_products: bool = False
     """Whether the runtime's float ops add to products that are not rounded, and divide by multiplying with inverses."""
+    real_biases: bool = False
+    """Whether integer kernels add biases as real numbers in f32. Those that a model has as floats are not rounded."""
 
     @cached_property
     def composites(self) -> Mapping[str, str]:
@@ -322,6 +324,11 @@ class Target:
     def recurrent_rows(self) -> Mapping[str, tuple[KernelRow, ...]]:
         """The rows of each kernel that are for recurrences, in the order of the table."""
         return _by_kernel(row for row in self.rows if row.recurrent)
+
+    def adds_real(self, kernel: str, index: int) -> bool:
+        """Whether operand `index` of a kernel is a bias that may be a real number."""
+        rows = self.by_kernel.get(kernel, ())
+        return self.real_biases and any(row.input_rule(index).role is Role.BIAS for row in rows)
 
     def row(self, kernel: str, signature: KernelSignature | None = None) -> KernelRow | None:
         """The first row of a logical kernel that fits the signature; None if there is none."""

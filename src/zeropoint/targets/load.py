@@ -8,6 +8,7 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 - `real_results = true`: contractions can return floats.
 - `between_casts = true`: the runtime makes integer kernels of ops between casts.
 - `fuses_products = true`: the runtime's float ops do not round products before sums, and multiply by inverses.
+- `real_biases = true`: integer kernels add biases as real numbers.
 - `least_sqnr = 20`: minimum SQNR in dB of a function's result when its operand is rounded.
 - `bounds = [[0, inf], [0, 6]]`: clamp bounds that kernels absorb after a sum or product (`"any"`: all).
 
@@ -31,7 +32,7 @@ from zeropoint.targets.checks import TargetError, cell_name, check_target
 from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
 from zeropoint.targets.text import parse_port, parse_relation
 
-FLAGS = ("real_results", "between_casts", "fuses_products")
+FLAGS = ("real_results", "between_casts", "fuses_products", "real_biases")
 KEYS = (
     "name",
     "profile",

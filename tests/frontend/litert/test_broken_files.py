@@ -79,6 +79,26 @@ def with_zero_scale(tables: Any) -> None:
     tables.subgraphs[0].tensors[0].quantization.scale = [0.0]
 
 
+def with_negative_scale(tables: Any) -> None:
+    tables.subgraphs[0].tensors[1].quantization.scale = [0.25, -0.25, 0.25]
+
+
+def with_nan_scale(tables: Any) -> None:
+    tables.subgraphs[0].tensors[0].quantization.scale = [float("nan")]
+
+
+def with_infinite_scale(tables: Any) -> None:
+    tables.subgraphs[0].tensors[0].quantization.scale = [float("inf")]
+
+
+def with_the_empty_buffer(tables: Any) -> None:
+    tables.subgraphs[0].tensors[1].buffer = 0
+
+
+def without_operators(tables: Any) -> None:
+    tables.subgraphs[0].operators = []
+
+
 def with_type(tables: Any) -> None:
     tables.subgraphs[0].tensors[0].type = schema.TensorType.STRING
 
@@ -107,14 +127,19 @@ BROKEN = {
     with_shape: "tensor 't1': found 12 bytes, expected 15 for INT8 [3, 5]",
     with_negative_size: "tensor 't1': found shape [-3, 4]",
     with_huge_size: "tensor 't0'",
-    without_bytes: "found a use of 't1', which no earlier node computes",
+    without_bytes: "found 0 bytes in tensor 't1', expected 12 for INT8 [3, 4], or an operator that computes it",
+    with_the_empty_buffer: "found 0 bytes in tensor 't1', expected 12 for INT8 [3, 4]",
+    without_operators: "output 't3': found 0 bytes in tensor 't3', expected 3 for INT8 [1, 3]",
     with_buffer: "tensor 't1': found buffer 99",
     with_operand: "found tensor 77 as an operand, expected",
     with_circle: "found a use of 't3', which no earlier node computes",
     with_code: "1 operator is not supported: 't3' (WHILE)",
     with_custom_code: "1 operator is not supported: 't3' (MyOperator)",
     with_scales: "found 7 scales",
-    with_zero_scale: "tensor 't0': found invalid scale and zero point",
+    with_zero_scale: "tensor 't0': found scale 0, expected finite numbers above 0",
+    with_negative_scale: "tensor 't1': found scale -0.25, expected finite numbers above 0",
+    with_nan_scale: "tensor 't0': found scale nan, expected finite numbers above 0",
+    with_infinite_scale: "tensor 't0': found scale inf, expected finite numbers above 0",
     with_type: "tensor 't0': found type STRING, expected one of",
     with_result: "found shape [1, 8] of its result, expected [1, 3]",
     without_graph: "found no graph",

@@ -241,3 +241,15 @@ def test_a_text_that_an_operators_body_would_take_for_another_is_refused(op_type
     proto = one_op(op_type, {"x": (1, 3)}, {"t": np.zeros(1, np.int64)}, reduction="median")
     expected = f"'node' ({op_type}): found reduction 'median', expected one of: none, sum, mean"
     assert message_of(proto, tmp_path) == expected
+
+
+@pytest.mark.parametrize("scale", ["0", "nan", "inf", "-inf"])
+@pytest.mark.parametrize("op_type", ["QuantizeLinear", "DequantizeLinear"])
+def test_scales_that_are_zero_or_not_finite(op_type: str, scale: str, tmp_path: Path) -> None:
+    """A DequantizeLinear of computed integers was computed with them."""
+    given = {"x": (2, 3)} if op_type == "QuantizeLinear" else {}
+    constants = {"s": np.array(scale, np.float32), "z": np.array(3, np.uint8)}
+    if op_type == "DequantizeLinear":
+        constants = {"q": np.arange(6, dtype=np.uint8).reshape(2, 3), **constants}
+    found = message_of(one_op(op_type, given, constants), tmp_path)
+    assert found.startswith(f"{NODE} ({op_type}): found scale {scale} of 's', expected finite numbers other than 0")

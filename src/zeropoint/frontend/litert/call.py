@@ -52,9 +52,18 @@ class CallValues:
         if index not in self.found:
             tensor = self.model.tensors[index]
             if tensor.data is None:
-                raise NodeError(f"found a use of '{tensor.name}', which no earlier node computes")
+                raise NodeError(self._why_missing(index))
             self.found[index] = self.constant(tensor, tensor.data, tensor.quantized)
         return self.found[index]
+
+    def _why_missing(self, index: int) -> str:
+        tensor = self.model.tensors[index]
+        if any(index in operator.outputs for operator in self.model.operators):
+            return f"found a use of '{tensor.name}', which no earlier node computes; the file is broken"
+        return (
+            f"found 0 bytes in tensor '{tensor.name}', expected {tensor.stored_bytes} for {tensor.type_name} "
+            f"{list(tensor.shape)}, or an operator that computes it; convert the model again"
+        )
 
     def constant(self, tensor: LiteRtTensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:
         """A constant: the stored elements, or the dequantized ones of a quantized tensor (f32, pinned if `kind`)."""

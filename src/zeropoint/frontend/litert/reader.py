@@ -82,6 +82,11 @@ class LiteRtTensor:
         return DTYPES[self.type_name]
 
     @property
+    def stored_bytes(self) -> int:
+        """How many bytes the elements take in a file."""
+        return _stored_bytes(self.type_name, self.shape)
+
+    @property
     def is_quantized(self) -> bool:
         """Whether the elements are integers that represent real values."""
         return bool(self.scales.size) and self.dtype.kind != "f"
@@ -92,6 +97,11 @@ class LiteRtTensor:
         storage = STORAGE.get(self.type_name)
         if not self.is_quantized or storage is None:
             return None
+        wrong = self.scales[~np.isfinite(self.scales) | (self.scales <= 0)]
+        if wrong.size:
+            raise ModelError(
+                f"tensor '{self.name}': found scale {wrong[0]:g}, expected finite numbers above 0; the file is broken"
+            )
         try:
             if self.scales.size == 1:
                 return UniformQuantizedType.per_layer(storage, float(self.scales[0]), int(self.zero_points[0]))
@@ -301,11 +311,15 @@ def _stored(root: Any, buffer: int, name: str, content: bytes) -> Array:
     return np.frombuffer(content, np.uint8, size, start)
 
 
+def _stored_bytes(type_name: str, shape: tuple[int, ...]) -> int:
+    per_byte = PACKED.get(type_name, 0)
+    return -(-prod(shape) // per_byte) if per_byte else prod(shape) * DTYPES[type_name].itemsize
+
+
 def _elements(stored: Array, name: str, type_name: str, shape: tuple[int, ...]) -> Array:
     """Stored bytes as elements of a type."""
-    dtype, elements = DTYPES[type_name], prod(shape)
-    per_byte = PACKED.get(type_name, 0)
-    expected = -(-elements // per_byte) if per_byte else elements * dtype.itemsize
+    dtype, elements, per_byte = DTYPES[type_name], prod(shape), PACKED.get(type_name, 0)
+    expected = _stored_bytes(type_name, shape)
     if stored.size != expected:
         raise ModelError(
             f"tensor '{name}': found {stored.size} bytes, expected {expected} for {type_name} {list(shape)}; the file "

@@ -12,10 +12,13 @@ from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axes_of, axis_of
 from zeropoint.frontend.onnx.reductions import lowest, mean_of
+from zeropoint.ir.definitions import defining_op
+from zeropoint.ir.quant import DequantizeCastOp
 from zeropoint.ir.stablehlo import (
     AbsOp,
     AddOp,
     ComparisonDirection,
+    ConvolutionOp,
     DivideOp,
     ExponentialOp,
     LogOp,
@@ -42,6 +45,9 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
         %1 = stablehlo.multiply %x, %0
         %2 = stablehlo.broadcast_in_dim %b, dims = [1]
         %3 = stablehlo.add %1, %2
+
+    Behind weights that the file dequantizes, the mean is subtracted first, and each step is rounded to f32, as in
+    OpenVINO.
     """
     value = node.operand(0)
     if mode := node.integer("training_mode", 0):
@@ -51,11 +57,25 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
         raise NodeError(f"found shape {list(shape)}, expected [N, C, ...]")
     names = ("scale", "B", "input_mean", "input_var")
     scale, bias, mean, variance = (_channels(node, i + 1, name, shape[1]) for i, name in enumerate(names))
-    factor = scale / np.sqrt(variance + node.number("epsilon", 1e-5))
-    offset = bias - mean * factor
+    epsilon = node.number("epsilon", 1e-5)
+    if _has_dequantized_weights(value):
+        factor = scale.astype(np.float32) / np.sqrt(variance.astype(np.float32) + np.float32(epsilon))
+        means = build.constant((-mean).astype(np.float32))
+        value, offset = build.insert(AddOp(value, build.broadcast(means, value.type, [1]))), bias
+    else:
+        factor = scale / np.sqrt(variance + epsilon)
+        offset = bias - mean * factor
     factors, offsets = (build.constant(array.astype(np.float32)) for array in (factor, offset))
     scaled = build.insert(MultiplyOp(value, build.broadcast(factors, value.type, [1])))
     return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
+
+
+def _has_dequantized_weights(value: SSAValue) -> bool:
+    """Whether a value is a convolution with weights that the file dequantizes. It may have a bias."""
+    maker = defining_op(value)
+    if isinstance(maker, AddOp):
+        maker = defining_op(maker.lhs)
+    return isinstance(maker, ConvolutionOp) and isinstance(maker.rhs.owner, DequantizeCastOp)
 
 
 def mean_variance_normalization(node: OnnxNode, build: Builder) -> SSAValue:

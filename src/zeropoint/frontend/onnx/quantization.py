@@ -122,6 +122,7 @@ def quantized(
     %0 = stablehlo.divide %x, %scale, then `round_nearest_even`, `add` of the zero point, `clamp`, `convert`
     """
     dtype = np.dtype(np.uint8) if points is None else points.dtype
+    _check_scales(node, where)
     pinned = node.constant(where.scale) is not None and (points is not None or not node.has(where.zero_point))
     if pinned and dtype in STORAGE and not where.block and not node.is_read_as_integers():
         storage = within(STORAGE[dtype], node.bounds())
@@ -177,6 +178,7 @@ def note_scales_by_channel(node: NodeProto, results: Sequence[SSAValue], build: 
 def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builder) -> SSAValue:
     """An input of a node, dequantized."""
     value, stored = node.operand(index), node.constant(index)
+    _check_scales(node, where)
     if isinstance(kind := element_of(value), UniformQuantizedType):
         made = DequantizeCastOp(value, with_element(value, f32))
         if kind.is_per_layer and (given := node.constant(where.scale)) is not None and given.size > 1:
@@ -193,6 +195,21 @@ def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builde
         number = build.apply(SubtractOp, number, _over(zero, value, where, build))
     scale = converted(node.operand(where.scale), f32, build)
     return build.apply(MultiplyOp, number, _over(scale, value, where, build))
+
+
+def _check_scales(node: OnnxNode, where: OnnxParameters) -> None:
+    """Raises NodeError for a constant scale that is 0 or not finite."""
+    scales = node.constant(where.scale)
+    if scales is None:
+        return
+    numbers = scales.astype(np.float64).reshape(-1)
+    (wrong,) = np.nonzero(~np.isfinite(numbers) | (numbers == 0))
+    if len(wrong):
+        place = f" at index {wrong[0]}" if numbers.size > 1 else ""
+        raise NodeError(
+            f"found scale {numbers[wrong[0]]:g}{place} of '{node.input_name(where.scale)}', expected finite numbers "
+            "other than 0; quantize the model again"
+        )
 
 
 def _over(parameter: SSAValue, value: SSAValue, where: OnnxParameters, build: Builder) -> SSAValue:
