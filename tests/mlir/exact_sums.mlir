@@ -106,7 +106,7 @@ func.func @main(%x: tensor<2x100x700xf32>) -> tensor<2xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[U:[0-9a-z_]*]] = stablehlo.floor
 // CHECK:       %[[S:[0-9a-z_]*]] = stablehlo.reduce(%[[U]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [2]
-// CHECK:       stablehlo.constant dense<0.000244140625>
+// CHECK:       stablehlo.constant dense<2.44140625E-4>
 // CHECK:       %[[HIGH:[0-9a-z_]*]] = stablehlo.floor
 // CHECK:       %[[LOW:[0-9a-z_]*]] = stablehlo.subtract %[[S]]
 // CHECK:       stablehlo.reduce(%[[HIGH]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
