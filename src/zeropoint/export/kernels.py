@@ -16,6 +16,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.materialize.contraction import ACCUMULATOR
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -59,8 +60,11 @@ class ExportKernel:
 
     @property
     def output_spec(self) -> Attribute:
-        """The type of the result."""
-        return _element(self.region.output_specs.data[0])
+        """The type of the result. Accumulators that only floats read are dequantized in the kernel."""
+        spec = _element(self.region.output_specs.data[0])
+        if isinstance(spec, UniformQuantizedType) and spec.storage == ACCUMULATOR:
+            return spec.expressed_type
+        return spec
 
     @property
     def input_shape(self) -> tuple[int, ...]:

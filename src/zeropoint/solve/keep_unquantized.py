@@ -16,7 +16,7 @@ This is for models without calibration data. With data, every value gets a type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
@@ -35,6 +35,7 @@ from zeropoint.ir.quant import (
 from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
+from zeropoint.solve.float_results import is_integer_product, return_float
 from zeropoint.solve.keep_float import with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
 from zeropoint.solve.linear_resizes import weigh_neighbours
@@ -60,7 +61,8 @@ class _Types:
     `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
     windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `biased` has the types of
     data and weights of those of which it rounds only the bias. `moved_back` has the results of kernels with a type that
-    the model states behind kernels that move elements.
+    the model states behind kernels that move elements. `reals` has the integer products with a float result, by the
+    type of their data.
     """
 
     constraints: Constraints
@@ -77,6 +79,9 @@ class _Types:
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
+    reals: dict[QuantizeRegionOp, UniformQuantizedType] = field(
+        default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
+    )
 
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
@@ -88,6 +93,9 @@ class _Types:
         if (types := self._rounds_bias(region)) is not None and typed:
             self.biased[region] = types
         read = all(self._is_read_quantized(region, index) for index in self._operands(region))
+        if not marked and read and not typed and (data := self._returns_float(region)) is not None:
+            self.reals[region] = data
+            return
         if marked or not read or not typed:
             self.floats.append(region)
             return
@@ -97,6 +105,19 @@ class _Types:
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
                 self.moved_back[region] = found
+
+    def _returns_float(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
+        """The type of the data of an integer product with a float result; None for any other kernel."""
+        if (
+            region.logical_kernel.data not in self.target.unrounded_results
+            or self._stated(region.outputs[0]) is not None
+        ):
+            return None
+        data, (weights, *biases) = self._of_moved(region.inputs[0]), map(self._stated, region.inputs[WEIGHTS:])
+        if data is None or weights is None or None in biases:
+            return None
+        types = data, weights, next(iter(biases), None)
+        return data if is_integer_product(region, self.target, types) else None
 
     def _stated(self, value: SSAValue) -> UniformQuantizedType | None:
         known = self.constraints.get(value)
@@ -218,24 +239,27 @@ def keep_unquantized(program: Program, target: Target) -> Program:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
     changed = with_float(program, [original[op] for op in types.floats], WHY)
-    if (types.moved_back or types.loaded or types.biased or types.means) and changed is program:
+    others = (types.moved_back, types.loaded, types.biased, types.means, types.reals)
+    if any(others) and changed is program:
         changed = program.for_change()
     ops = list(changed.entry.ops)
-    for region, found in types.loaded.items():
-        loading = ops[places[original[region]]]
-        assert isinstance(loading, QuantizeRegionOp)
-        quantize_weights(changed, loading, found)
-    for region, (data, weights) in types.biased.items():
-        rounded = ops[places[original[region]]]
-        assert isinstance(rounded, QuantizeRegionOp)
-        round_bias(changed, rounded, data, weights)
-    for region in types.means:
-        mean = ops[places[original[region]]]
-        assert isinstance(mean, QuantizeRegionOp)
-        count_whole_windows(changed, mean)
-    for region, found in types.moved_back.items():
-        insert_rounding(changed, ops[places[original[region]]].results[0], found)
+    now: Mapping[Operation, Operation] = {region: ops[places[found]] for region, found in original.items()}
+    _apply(types, changed, {region: op for region, op in now.items() if isinstance(op, QuantizeRegionOp)})
     if changed is not program and target.profile == ONNXRUNTIME:
-        floats = {ops[places[original[region]]] for region in types.floats}
+        floats = {now[region] for region in types.floats}
         weigh_neighbours(changed, {op for op in floats if isinstance(op, QuantizeRegionOp)})
     return changed
+
+
+def _apply(types: _Types, program: Program, now: Mapping[Operation, QuantizeRegionOp]) -> None:
+    """Change a program, in place, as the runtime does. `now` has the regions of the program by those of `types`."""
+    for region, found in types.loaded.items():
+        quantize_weights(program, now[region], found)
+    for region, (data, weights) in types.biased.items():
+        round_bias(program, now[region], data, weights)
+    for region, data in types.reals.items():
+        return_float(program, now[region], data)
+    for region in types.means:
+        count_whole_windows(program, now[region])
+    for region, found in types.moved_back.items():
+        insert_rounding(program, now[region].results[0], found)
