@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
-from xdsl.dialects.func import ReturnOp
 
 from zeropoint.ir.annotations import REAL_RESULT
 from zeropoint.ir.constants import constant_array
@@ -23,16 +22,14 @@ from zeropoint.solve.real_results import gives_accumulators, plain_contraction
 from zeropoint.targets import Target
 
 WHY = "the model does not quantize its result"
-Types = tuple[UniformQuantizedType, UniformQuantizedType, UniformQuantizedType | None]
+ProductTypes = tuple[UniformQuantizedType, UniformQuantizedType, UniformQuantizedType | None]
 """The types of data, weights and bias, if there is one."""
 
 
-def is_integer_product(region: QuantizeRegionOp, target: Target, types: Types) -> bool:
+def is_integer_product(region: QuantizeRegionOp, target: Target, types: ProductTypes) -> bool:
     """Whether the target's kernel of a fully connected layer with these operands is one of integers."""
     data, weights, bias = types
     if target.real_results or not gives_accumulators(region, target):
-        return False
-    if any(isinstance(use.operation, ReturnOp) for use in region.outputs[0].uses):
         return False
     scales = np.float32(data.scale) * weights.scales.astype(np.float32)
     of_products = bias is None or (
