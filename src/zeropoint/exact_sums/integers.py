@@ -44,6 +44,8 @@ EXACT = 1 << 24
 GROUPS = 1 << 12
 """The number of sums up to `EXACT` whose sum has exact halves."""
 BYTE = 1 << 8
+BEYOND = 2.0**127
+"""A bound that no number of a normalization reaches. Clamps to the greatest f32 are dropped by importers."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,10 @@ class Writer(Emission):
     def minus(self, value: SSAValue, other: SSAValue) -> SSAValue:
         return self.add(SubtractOp(value, other))
 
+    def without(self, value: SSAValue, other: SSAValue, number: float) -> SSAValue:
+        """value - number * other, exactly, as a sum: a difference may be the addition of a mask (`add_masks`)."""
+        return self.add(AddOp(value, self.times(other, -number)))
+
     def inverse(self, value: SSAValue) -> SSAValue:
         return self.add(DivideOp(self.splat(1, value), value))
 
@@ -134,8 +140,8 @@ class Writer(Emission):
         """A product that the runtime rounds before it adds something: a clamp that changes nothing is between them."""
         if not self._fuses:
             return product
-        most = np.finfo(np.float32).max
-        return self.add(ClampOp(self.constant(np.array(-most)), product, self.constant(np.array(most))))
+        most = np.array(BEYOND, np.float32)
+        return self.add(ClampOp(self.constant(-most), product, self.constant(most)))
 
     def square(self, value: SSAValue) -> SSAValue:
         return self.add(MultiplyOp(value, value))
@@ -165,7 +171,7 @@ class Writer(Emission):
     def halves(self, value: SSAValue, base: int) -> tuple[SSAValue, SSAValue]:
         """Integers as base * high + low, with 0 <= low < base, a power of two."""
         high = self.floor(self.times(value, 1 / base))
-        return high, self.minus(value, self.times(high, base))
+        return high, self.without(value, high, base)
 
     def summed_squares(self, value: SSAValue, by: Squares) -> SSAValue:
         """The sum of the squares of integers."""

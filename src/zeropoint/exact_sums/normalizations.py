@@ -45,10 +45,11 @@ def write_normalization(region: QuantizeRegionOp, program: Program, target: Targ
     write = Writer(terminator, program, region, fuses=target.fuses_products)
     rows = _Rows(write, write.integers(source, steps), form.axes, sums)
     result, total = rows.moments() if sums.whole is not None else (rows.integers, rows.squares(rows.integers))
-    epsilon = form.epsilon * rows.terms / float(steps.scale) ** 2
-    variance = write.times(write.plus(total, epsilon), 1 / np.float32(rows.terms))
     if form.factor is not None:
         result = write.add(MultiplyOp(result, form.factor))
+    # What follows, up to the root, is one kernel after an import, and in the place of its last op.
+    epsilon = form.epsilon * rows.terms / float(steps.scale) ** 2
+    variance = write.times(write.plus(total, epsilon), 1 / np.float32(rows.terms))
     root = write.add(SqrtOp(variance))
     if target.fuses_products:
         result = write.add(MultiplyOp(result, rows.spread(write.inverse(root))))
@@ -121,7 +122,7 @@ class _Rows:
         distances = write.minus(self.integers, self.spread(near))
         squares = self.squares(distances)
         if self.sums.distances is None:
-            rest = write.minus(total, write.times(near, terms))
+            rest = write.without(total, near, terms)
         else:
             rest = self.column(write.summed(distances, self.sums.distances))
         less = write.kept(write.times(write.square(rest), inverse))
