@@ -51,8 +51,8 @@ class KernelRules(Generic[EmissionT]):
     def flat(self, program: Program) -> Program:
         """A copy in which kernels that stay float are their ops, so that an op sees which ops read it.
 
-        Kernels in `in_float_too` stay, except means with another divisor, which no operator has. A file that is imported
-        again has its float ops as kernels of their own.
+        Kernels in `in_float_too` stay, except means with another divisor, which no operator has. In a file that is
+        imported again, each float op is a kernel of its own.
         """
         program = program.for_change()
         for op in list(program.entry.ops):
