@@ -41,6 +41,14 @@ def test_every_model_of_a_row_is_equal(name: str, package: str, kernel: str) -> 
     assert text.splitlines()[-1] == f"{len(findings)} models: {len(findings)} equal, 0 differ, 0 not compared"
 
 
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino", "openvino-vnni"])
+def test_products_with_float_results_are_equal(name: str) -> None:
+    pytest.importorskip("onnxruntime" if name == "onnxruntime" else "openvino")
+    findings = [each for each in check_rows(name, ["fully_connected"]) if each.variant.startswith("f32")]
+    assert len(findings) >= 24
+    assert {finding.outcome for finding in findings} == {"equal"}
+
+
 def test_each_set_of_kernels_is_named() -> None:
     pytest.importorskip("ai_edge_litert")
     names = {finding.runtime.partition(", ")[2] for finding in check_rows("litert", ["reshape"])}

@@ -69,6 +69,31 @@ MODELS: dict[str, tuple[tuple[int, ...], Nodes, Mapping[str, np.ndarray | np.flo
         [("LayerNormalization", ["x", "s", "t"], {"axis": -1})],
         {"s": weights(6), "t": weights(6)},
     ),
+    "rms_norm": (
+        ROWS,
+        [
+            ("Mul", ["x", "x"], {}),
+            ("ReduceMean", ["0"], {"axes": [-1]}),
+            ("Add", ["1", "e"], {}),
+            ("Sqrt", ["2"], {}),
+            ("Div", ["x", "3"], {}),
+            ("Mul", ["4", "s"], {}),
+        ],
+        {"e": np.float32(1e-6), "s": weights(6)},
+    ),
+    "rms_norm of transformers": (
+        ROWS,
+        [
+            ("Pow", ["x", "p"], {}),
+            ("ReduceMean", ["0"], {"axes": [-1]}),
+            ("Add", ["1", "e"], {}),
+            ("Sqrt", ["2"], {}),
+            ("Reciprocal", ["3"], {}),
+            ("Mul", ["x", "4"], {}),
+            ("Mul", ["s", "5"], {}),
+        ],
+        {"e": np.float32(1e-6), "s": weights(6), "p": np.float32(2)},
+    ),
     "gelu": (
         ROWS,
         [
@@ -89,6 +114,8 @@ APART = {
     "gelu": {"onnxruntime", "onnxruntime-vnni", "openvino", "openvino-vnni"},
     "hard_sigmoid": {"litert", "litert-16x8"},
     "hard_swish": {"onnxruntime", "onnxruntime-vnni", "openvino", "openvino-vnni"},
+    "rms_norm": {"cpu-integer"},
+    "rms_norm of transformers": {"cpu-integer"},
 }
 """Targets whose table has kernels for the parts of a function only."""
 

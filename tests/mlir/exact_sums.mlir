@@ -65,6 +65,55 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 // -----
 
+// An RMS norm: the sum of the squares of the integers.
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %s = "quant.stats"(%x) {layerStats = dense<[0.0, 127.5]> : tensor<2xf32>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %a = stablehlo.logistic %s : tensor<2x4xf32>
+  %t = "quant.stats"(%a) {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %n = stablehlo.constant dense<4.0> : tensor<2xf32>
+  %e = stablehlo.constant dense<0.25> : tensor<2xf32>
+  %0 = stablehlo.multiply %t, %t : tensor<2x4xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  %2 = stablehlo.divide %1, %n : tensor<2xf32>
+  %3 = stablehlo.add %2, %e : tensor<2xf32>
+  %4 = stablehlo.rsqrt %3 : tensor<2xf32>
+  %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<2xf32>) -> tensor<2x4xf32>
+  %6 = stablehlo.multiply %t, %5 : tensor<2x4xf32>
+  return %6 : tensor<2x4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       quant.region "rms_norm"
+// CHECK:       %[[U:[0-9a-z_]*]] = stablehlo.floor
+// CHECK:       %[[SQUARE:[0-9a-z_]*]] = stablehlo.multiply %[[U]], %[[U]]
+// CHECK:       stablehlo.reduce(%[[SQUARE]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       %[[ROOT:[0-9a-z_]*]] = stablehlo.sqrt
+// CHECK:       %[[BY:[0-9a-z_]*]] = stablehlo.broadcast_in_dim %[[ROOT]], dims = [0, 1]
+// CHECK:       %[[NORM:[0-9a-z_]*]] = stablehlo.divide %[[U]], %[[BY]] {
+// CHECK:       quant.return %[[NORM]]
+
+// -----
+
+// 70,000 integers of 8 bits: sums along one dimension, which are added in two halves.
+func.func @main(%x: tensor<2x100x700xf32>) -> tensor<2xf32> {
+  %s = "quant.stats"(%x) {layerStats = dense<[-8.0, 55.75]> : tensor<2xf32>} : (tensor<2x100x700xf32>) -> tensor<2x100x700xf32>
+  %a = stablehlo.logistic %s : tensor<2x100x700xf32>
+  %t = "quant.stats"(%a) {layerStats = dense<[0.0, 1.0]> : tensor<2xf32>} : (tensor<2x100x700xf32>) -> tensor<2x100x700xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [1, 2] : (tensor<2x100x700xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[U:[0-9a-z_]*]] = stablehlo.floor
+// CHECK:       %[[S:[0-9a-z_]*]] = stablehlo.reduce(%[[U]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [2]
+// CHECK:       stablehlo.constant dense<2.44140625E-4>
+// CHECK:       %[[HIGH:[0-9a-z_]*]] = stablehlo.floor
+// CHECK:       %[[LOW:[0-9a-z_]*]] = stablehlo.subtract %[[S]]
+// CHECK:       stablehlo.reduce(%[[HIGH]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
+// CHECK:       stablehlo.reduce(%[[LOW]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
+
+// -----
+
 // f32 does not hold the inverse of every scale: a very small one is left alone.
 func.func @main(%x: tensor<2x5xf32>) -> tensor<2xf32> {
   %s = "quant.stats"(%x) {layerStats = dense<[0.0, 1.0e-30]> : tensor<2xf32>} : (tensor<2x5xf32>) -> tensor<2x5xf32>

@@ -119,6 +119,33 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
+// RMS normalization as transformers export it: the inverse root is a factor.
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %eight = stablehlo.constant dense<8.0> : tensor<4x1xf32>
+  %epsilon = stablehlo.constant dense<1.0e-6> : tensor<4x1xf32>
+  %gamma = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>
+  %0 = stablehlo.multiply %x, %x : tensor<4x8xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = stablehlo.reshape %1 : (tensor<4xf32>) -> tensor<4x1xf32>
+  %3 = stablehlo.divide %2, %eight : tensor<4x1xf32>
+  %4 = stablehlo.add %3, %epsilon : tensor<4x1xf32>
+  %5 = stablehlo.rsqrt %4 : tensor<4x1xf32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [0, 1] : (tensor<4x1xf32>) -> tensor<4x8xf32>
+  %7 = stablehlo.multiply %x, %6 : tensor<4x8xf32>
+  %8 = stablehlo.broadcast_in_dim %gamma, dims = [1] : (tensor<8xf32>) -> tensor<4x8xf32>
+  %9 = stablehlo.multiply %8, %7 : tensor<4x8xf32>
+  return %9 : tensor<4x8xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[GAMMA:.*]] = stablehlo.constant dense<[1.000000e+00, 2.000000e+00, {{.*}}> : tensor<8xf32>
+// CHECK:       %[[ALL:.*]] = quant.region "rms_norm"(%{{.*}} = %x, %{{.*}} = %[[GAMMA]]
+// CHECK:       quant.return
+// CHECK-NEXT:  }
+// CHECK-NEXT:  return %[[ALL]]
+
+// -----
+
 // An idiom whose middle somebody else reads is none: its parts are kernels of their own.
 func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %low = stablehlo.constant dense<0xFF800000> : tensor<f32>

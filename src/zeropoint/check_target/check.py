@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from zeropoint.check_target.cases import CASES
+from zeropoint.check_target.cases import CASES, WITH_FLOATS
 from zeropoint.check_target.causes import cause_of
 from zeropoint.check_target.models import Built, Case, ModelPort, built, signatures, width_of
 from zeropoint.check_target.runtimes import Runtime, runtimes_of
@@ -101,7 +101,7 @@ def check_rows(name: str, kernels: Sequence[str] = ()) -> Iterator[Finding]:
 
 
 def _check_row(row: KernelRow, table: Target, runtime: Runtime) -> Iterator[Finding]:
-    cases = [case for case in CASES.get(row.kernel, ()) if case.loaded]
+    cases = [*(case for case in CASES.get(row.kernel, ()) if case.loaded), *_with_floats(row, table)]
     if not cases:
         yield Finding(row, None, "", runtime.name, problem="zeropoint has no program of this kernel alone")
     for case in cases:
@@ -112,13 +112,23 @@ def _check_row(row: KernelRow, table: Target, runtime: Runtime) -> Iterator[Find
                     yield _finding(row, table, runtime, made, _variant(storages, case, per_channel, zero_points))
 
 
+def _with_floats(row: KernelRow, table: Target) -> Sequence[Case]:
+    """The cases with a float result. Their weights have zero point 0."""
+    returns = row.kernel in table.unrounded_results and len(row.inputs) > 1 and row.inputs[1].zero_point == 0
+    return WITH_FLOATS.get(row.kernel, ()) if returns else ()
+
+
 def _form(row: KernelRow) -> str:
     """`u8` or `i8`: the storage of the row's weights, which selects the kernel that is run."""
     return "u8" if len(row.inputs) > 1 and not row.inputs[1].storage.type.signed else "i8"
 
 
 def _variant(storages: Sequence[Storage], case: Case, per_channel: bool, zero_points: str) -> str:
-    parts = [str(storages[-1]), ("per channel" if per_channel else "per tensor") if case.weight else "", zero_points]
+    parts = [
+        "f32" if case.real else str(storages[-1]),
+        ("per channel" if per_channel else "per tensor") if case.weight else "",
+        zero_points,
+    ]
     return ", ".join(part for part in parts if part)
 
 
@@ -148,9 +158,12 @@ def _finding(row: KernelRow, table: Target, runtime: Runtime, made: Built, varia
 
 
 def _difference(port: ModelPort | None, theirs: Array, ours: Array) -> Array:
-    """The difference of each value, in units of the result's scale; without `port`, the difference of positions."""
+    """The difference of each value, in units of the result's scale; without `port`, the difference of positions, or of
+    floats in units of the last place."""
     if theirs.shape != ours.shape:
         return np.full(ours.shape, inf)
+    if port is None and ours.dtype.kind == "f":
+        return np.abs(theirs.astype(np.float64) - ours) / np.spacing(np.abs(ours))
     if port is None:
         return np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
     pair = [np.rint(real.astype(np.float64) / np.float32(port.scale)) for real in (theirs, ours)]

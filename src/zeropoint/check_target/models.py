@@ -35,7 +35,7 @@ class Case:
     constant operands that are not quantized, after all others. `scale` is the approximate scale of the result, if the
     row does not fix it. With `loaded` false, our importer expresses the op by other kernels. With `nonzero`, no element
     of the last input is real 0; with `positive`, all elements of the inputs are greater than 0. With `halves`, scales
-    are powers of two, so that many results are in the middle of two integers.
+    are powers of two, so that many results are in the middle of two integers. With `real`, the result is a float.
     """
 
     op: str
@@ -55,6 +55,7 @@ class Case:
     positive: bool = False
     exported: bool = False
     halves: bool = False
+    real: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,15 @@ ModelOperand = ModelPort | Array | tuple[int, ...]
 
 
 def qdq_model(
-    op: str, operands: Sequence[ModelOperand], results: Sequence[ModelPort], attributes: Mapping[str, Any]
+    op: str,
+    operands: Sequence[ModelOperand],
+    results: Sequence[ModelPort],
+    attributes: Mapping[str, Any],
+    element: int = TensorProto.INT64,
 ) -> ModelProto:
     """A model of one float op between QuantizeLinear and DequantizeLinear, with inputs x0, x1, ... and outputs y0, ...
 
-    Without `results`, the op has one i64 result that is not quantized, such as the positions of an ArgMax.
+    Without `results`, the op has one result of type `element` that is not quantized: positions, or floats.
     """
     constants: dict[str, Array] = {}
     nodes: list[NodeProto] = []
@@ -133,7 +138,7 @@ def qdq_model(
         nodes.append(helper.make_node("QuantizeLinear", [f"{end}_real", *around], [f"{end}_stored"]))
         nodes.append(helper.make_node("DequantizeLinear", [f"{end}_stored", *around], [end]))
     initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-    element = TensorProto.FLOAT if results else TensorProto.INT64
+    element = TensorProto.FLOAT if results else element
     outputs = [helper.make_tensor_value_info(end, element, None) for end in ends]
     graph = helper.make_graph(nodes, "g", given, outputs, initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
@@ -164,7 +169,7 @@ def short(random: np.random.Generator, about: float, size: int | None = None, ha
 class Built:
     """A case with the parameters of a row: operands and results of a QDQ model, and stored integers for its inputs.
 
-    `results` is empty if the result is not quantized (positions). `stored` has an entry by operand number.
+    `results` is empty if the result is not quantized (positions, floats). `stored` has an entry by operand number.
     """
 
     case: Case
@@ -175,7 +180,8 @@ class Built:
     @property
     def proto(self) -> ModelProto:
         """The model."""
-        made = qdq_model(self.case.op, self.operands, self.results, self.case.attributes)
+        element = TensorProto.FLOAT if self.case.real else TensorProto.INT64
+        made = qdq_model(self.case.op, self.operands, self.results, self.case.attributes, element)
         if self.case.exported:
             next(node for node in made.graph.node if node.name == "op").metadata_props.add(key=WRITTEN_AS_SUM)
         return made
@@ -229,7 +235,7 @@ def built(row: KernelRow, case: Case, storages: Sequence[Storage], per_channel: 
     if case.weight:
         operands += contraction_constants(row, case, random, first, storages, per_channel)
     operands += [np.asarray(other) for other in case.others]
-    if row.output.role is Role.OTHER:
+    if row.output.role is Role.OTHER or case.real:
         return Built(case, tuple(operands), (), stored)
     storage = storages[-1]
     scale = float(short(random, case.scale, None, case.halves)) * step(storage) * 8.0**end

@@ -11,6 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.missing import missing_in_float
+from zeropoint.ir.inlining import inline_region
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp
 
 EmissionT = TypeVar("EmissionT")
@@ -44,6 +47,20 @@ class KernelRules(Generic[EmissionT]):
             raise ExportError(f"found kernel '{kernel.name}', expected one that {self.runtime} has", kernel.region)
         else:
             rule(kernel, emission)
+
+    def flat(self, program: Program) -> Program:
+        """A copy in which kernels that stay float are their ops, so that an op sees which ops read it.
+
+        Kernels in `in_float_too` stay, except means with another divisor, which no operator has. In a file that is
+        imported again, each float op is a kernel of its own.
+        """
+        program = program.for_change()
+        for op in list(program.entry.ops):
+            if isinstance(op, QuantizeRegionOp) and not op.is_quantized:
+                kernel = ExportKernel(op, program.weights)
+                if kernel.name not in self.in_float_too or (kernel.name == "mean" and not kernel.divides_by_terms):
+                    inline_region(op)
+        return program
 
     def float_op(self, op: Operation, emission: EmissionT) -> None:
         """Emit a float op. Raises ExportError if the format does not have it."""

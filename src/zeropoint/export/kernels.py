@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeVar
 
+import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
@@ -14,8 +16,11 @@ from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import DivideOp, MultiplyOp, ReduceOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.materialize.contraction import ACCUMULATOR
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -59,8 +64,11 @@ class ExportKernel:
 
     @property
     def output_spec(self) -> Attribute:
-        """The type of the result."""
-        return _element(self.region.output_specs.data[0])
+        """The type of the result. Accumulators that only floats read are dequantized in the kernel."""
+        spec = _element(self.region.output_specs.data[0])
+        if isinstance(spec, UniformQuantizedType) and spec.storage == ACCUMULATOR:
+            return spec.expressed_type
+        return spec
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -90,6 +98,15 @@ class ExportKernel:
         """The array of a constant in the body, or at a port, or of a broadcast of one; None for a computed value."""
         ports = zip(self.region.body.block.args, self.region.inputs, strict=True)
         return broadcast_array(value, self.weights, dict(ports))
+
+    @property
+    def divides_by_terms(self) -> bool:
+        """Whether a mean divides its sum by the number of terms, or multiplies it by the inverse."""
+        op, division = self.first(ReduceOp), next(op for op in self.ops if isinstance(op, DivideOp | MultiplyOp))
+        number = self.array(division.operands[1])
+        terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
+        expected = terms if isinstance(division, DivideOp) else 1 / terms
+        return number is not None and bool(np.allclose(number, expected, rtol=1e-6))
 
     @property
     def bounds(self) -> tuple[float, float]:

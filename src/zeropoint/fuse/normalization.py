@@ -1,8 +1,8 @@
-"""Softmax, log-softmax and layer normalization, in the forms into which frameworks and our importer decompose them."""
+"""Softmax, log-softmax, layer and RMS normalization, in the forms of frameworks and of our importer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -198,13 +198,13 @@ def _variance(value: SSAValue, centred: SubtractOp, graph: FloatGraph) -> OpChai
     return [*way, *squares[1], square[1], again, *mean[1]] if mean is not None and mean[0] is centred.lhs else None
 
 
-def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: FloatGraph) -> OpChain | None:
-    """The ops of sqrt(variance + epsilon), or of its inverse."""
+def _root(value: SSAValue, inverse: bool, graph: FloatGraph) -> tuple[SSAValue, OpChain] | None:
+    """The x of `value` = sqrt(x + epsilon), or of its inverse, and the ops; None otherwise."""
     value, way = _behind(value, graph)
     owner = value.owner
     if inverse and isinstance(owner, DivideOp) and graph.splat(owner.lhs) == 1:
-        rest = _deviation(owner.rhs, False, centred, graph)
-        return None if rest is None else [*way, owner, *rest]
+        rest = _root(owner.rhs, False, graph)
+        return None if rest is None else (rest[0], [*way, owner, *rest[1]])
     if not isinstance(owner, RsqrtOp if inverse else SqrtOp):
         return None
     shifted, more = _behind(owner.operand, graph)
@@ -215,8 +215,24 @@ def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: Float
             return None
         way.append(add)
         shifted = add.lhs if graph.splat(add.rhs) is not None else add.rhs
-    variance = _variance(shifted, centred, graph)
-    return None if variance is None else [*way, *variance]
+    return shifted, way
+
+
+def _deviation(value: SSAValue, inverse: bool, centred: SubtractOp, graph: FloatGraph) -> OpChain | None:
+    """The ops of sqrt(variance + epsilon), or of its inverse."""
+    root = _root(value, inverse, graph)
+    variance = None if root is None else _variance(root[0], centred, graph)
+    return None if root is None or variance is None else [*root[1], *variance]
+
+
+def _size(value: SSAValue, inverse: bool, source: SSAValue, graph: FloatGraph) -> OpChain | None:
+    """The ops of sqrt(mean(source^2) + epsilon), or of its inverse."""
+    root = _root(value, inverse, graph)
+    squares = None if root is None else _mean(root[0], graph)
+    square = None if squares is None else _square(squares[0], graph)
+    if root is None or squares is None or square is None or square[0] is not source:
+        return None
+    return [*root[1], *squares[1], square[1]]
 
 
 def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, OpChain]:
@@ -231,18 +247,23 @@ def _scaled(value: SSAValue, graph: FloatGraph) -> tuple[SSAValue, SSAValue | No
     return value, None, []
 
 
-def _normalized(op: Operation, graph: FloatGraph) -> tuple[SSAValue, SSAValue | None, OpChain] | None:
-    """The x of (x - mean(x)) / deviation(x), a scale if there is one, and the ops; None otherwise.
+def _sides(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:
+    """The dividend and the divisor, or what may be a dividend and the inverse of a divisor; empty for other ops."""
+    if isinstance(op, DivideOp):
+        return [(op.lhs, op.rhs)]
+    return [(op.lhs, op.rhs), (op.rhs, op.lhs)] if isinstance(op, MultiplyOp) else []
+
+
+_Normalized = tuple[SSAValue, SSAValue | None, OpChain]
+"""The x of a quotient by its deviation or size, a scale if there is one, and the ops."""
+
+
+def _normalized(op: Operation, graph: FloatGraph) -> _Normalized | None:
+    """(x - mean(x)) / deviation(x); None otherwise.
 
     The deviation is a divisor, or its inverse is a factor. The inverse may be multiplied by the scale first.
     """
-    if isinstance(op, DivideOp):
-        sides = [(op.lhs, op.rhs)]
-    elif isinstance(op, MultiplyOp):
-        sides = [(op.lhs, op.rhs), (op.rhs, op.lhs)]
-    else:
-        return None
-    for centre, deviation in sides:
+    for centre, deviation in _sides(op):
         if not isinstance(centred := centre.owner, SubtractOp):
             continue
         mean = _mean(centred.rhs, graph)
@@ -252,6 +273,16 @@ def _normalized(op: Operation, graph: FloatGraph) -> tuple[SSAValue, SSAValue | 
         way = _deviation(inverse, isinstance(op, MultiplyOp), centred, graph)
         if way is not None:
             return centred.lhs, scale, [op, centred, *mean[1], *scaling, *way]
+    return None
+
+
+def _divided_by_size(op: Operation, graph: FloatGraph) -> _Normalized | None:
+    """x / size(x), in the forms of `_normalized`; None otherwise."""
+    for value, size in _sides(op):
+        inverse, scale, scaling = _scaled(size, graph) if isinstance(op, MultiplyOp) else (size, None, [])
+        way = _size(inverse, isinstance(op, MultiplyOp), value, graph)
+        if way is not None:
+            return value, scale, [op, *scaling, *way]
     return None
 
 
@@ -270,11 +301,8 @@ def _affine_step(
     return user, constant, [user, *own]
 
 
-def match_layer_norm(op: Operation, graph: FloatGraph) -> RegionMatch | None:
-    """(x - mean) / sqrt(variance + epsilon), then optionally `multiply` by a constant and `add` of a constant."""
-    found = _normalized(op, graph)
-    if found is None:
-        return None
+def _with_affine_steps(kernel: str, op: Operation, found: _Normalized, graph: FloatGraph) -> RegionMatch | None:
+    """A normalization whose last op is `op`, then optionally `multiply` by a constant and `add` of a constant."""
     source, scale, ops = found
     value, inputs = op.results[0], [source] if scale is None else [source, scale]
     for kind in (MultiplyOp, AddOp) if scale is None else (AddOp,):
@@ -283,7 +311,24 @@ def match_layer_norm(op: Operation, graph: FloatGraph) -> RegionMatch | None:
             user, constant, way = step
             value, ops = user.results[0], [*ops, *way]
             inputs.append(constant)
-    return _match("layer_norm", ops, tuple(dict.fromkeys(inputs)), graph)
+    return _match(kernel, ops, tuple(dict.fromkeys(inputs)), graph)
 
 
-PATTERNS = (match_softmax, match_log_softmax, match_layer_norm)
+def match_layer_norm(op: Operation, graph: FloatGraph) -> RegionMatch | None:
+    """(x - mean) / sqrt(variance + epsilon), and a factor and an addend."""
+    found = _normalized(op, graph)
+    return None if found is None else _with_affine_steps("layer_norm", op, found, graph)
+
+
+def match_rms_norm(op: Operation, graph: FloatGraph) -> RegionMatch | None:
+    """x / sqrt(mean(x^2) + epsilon), and a factor and an addend.
+
+    A target with integer layer norms only computes the parts with its other kernels.
+    """
+    if "layer_norm" in graph.kernels and "rms_norm" not in graph.kernels:
+        return None
+    found = _divided_by_size(op, graph)
+    return None if found is None else _with_affine_steps("rms_norm", op, found, graph)
+
+
+PATTERNS = (match_softmax, match_log_softmax, match_layer_norm, match_rms_norm)

@@ -7,6 +7,7 @@ observes them inside the region (`instrument`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +20,15 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 
-NORMALIZATIONS = ("layer_norm",)
-"""Kernels that divide each row by its standard deviation."""
+NORMALIZATIONS = ("layer_norm", "rms_norm")
+"""Kernels that divide each row by its standard deviation, or by the root of the mean of its squares."""
 
 
 def row_variances(op: Operation) -> SSAValue | None:
-    """The operand of the square root in a region that normalizes rows: variance plus epsilon. None for any other op."""
+    """The operand of the square root in a region that normalizes rows: variance plus epsilon. None for any other op.
+
+    For `rms_norm`, the variance is around 0.
+    """
     if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data not in NORMALIZATIONS:
         return None
     roots = [inner for inner in op.body.block.ops if isinstance(inner, RsqrtOp | SqrtOp)]
@@ -52,6 +56,38 @@ def epsilon(variances: SSAValue, weights: Weights) -> float:
 
 
 @dataclass(frozen=True)
+class NormalizationForm:
+    """A normalization: factor * (x - mean) / sqrt(variance + epsilon) + addend. The mean of `rms_norm` is 0."""
+
+    axes: tuple[int, ...]
+    """The dimensions of a row, in order."""
+    epsilon: float
+    factor: SSAValue | None
+    """The factor as the body reads it, in the shape of x; None without one."""
+    addend: SSAValue | None
+    constants: Mapping[type[Operation], Array]
+    """The numbers of the factor (`MultiplyOp`) and the addend (`AddOp`), in the shape of x."""
+
+
+def normalization_form(region: QuantizeRegionOp, weights: Weights) -> NormalizationForm | None:
+    """The dimensions and the float constants of a region in `NORMALIZATIONS`; None if it has another form."""
+    source, *others = region.body.block.args
+    axes = {array_values(op.dimensions) for op in region.body.block.ops if isinstance(op, ReduceOp)}
+    if len(axes) != 1:
+        return None
+    found: dict[type[Operation], Array] = {}
+    read: dict[type[Operation], SSAValue] = {}
+    for argument in others:
+        user, value, array = _constant(region, argument, weights)
+        kind = type(user) if user is not None else None
+        if kind not in (MultiplyOp, AddOp) or kind in found or array is None or array.shape != shape_of(source):
+            return None
+        found[kind], read[kind] = array, value
+    rows = tuple(sorted(next(iter(axes))))
+    return NormalizationForm(rows, _epsilon(region, weights), read.get(MultiplyOp), read.get(AddOp), found)
+
+
+@dataclass(frozen=True)
 class LayerNormForm:
     """A layer norm of rows along one dimension: gamma * (x - mean) / sqrt(variance + epsilon) + beta."""
 
@@ -59,10 +95,6 @@ class LayerNormForm:
     epsilon: float
     gamma: Array
     beta: Array
-    factor: SSAValue | None
-    """gamma as the body reads it, in the shape of x; None without gamma."""
-    addend: SSAValue | None
-    """beta as the body reads it, in the shape of x; None without beta."""
 
 
 def layer_norm_form(region: QuantizeRegionOp, weights: Weights) -> LayerNormForm | None:
@@ -70,22 +102,15 @@ def layer_norm_form(region: QuantizeRegionOp, weights: Weights) -> LayerNormForm
 
     None if rows have several dimensions, or gamma or beta differ along other dimensions.
     """
-    source, *others = region.body.block.args
-    axes = {array_values(op.dimensions) for op in region.body.block.ops if isinstance(op, ReduceOp)}
-    if len(axes) != 1 or len(next(iter(axes))) != 1:
+    form = normalization_form(region, weights)
+    if form is None or len(form.axes) != 1:
         return None
-    ((axis,),) = axes
-    terms = shape_of(source)[axis]
-    found: dict[type[Operation], Array] = {MultiplyOp: np.ones(terms), AddOp: np.zeros(terms)}
-    read: dict[type[Operation], SSAValue] = {}
-    for argument in others:
-        user, value, array = _constant(region, argument, weights)
-        row = None if array is None else _row(array, axis, shape_of(source))
-        if row is None or user is None or type(user) not in found:
-            return None
-        found[type(user)], read[type(user)] = row, value
-    gamma, beta = found[MultiplyOp], found[AddOp]
-    return LayerNormForm(axis, _epsilon(region, weights), gamma, beta, read.get(MultiplyOp), read.get(AddOp))
+    (axis,) = form.axes
+    terms = shape_of(region.body.block.args[0])[axis]
+    given = {MultiplyOp: np.ones(terms), AddOp: np.zeros(terms)}
+    rows = {kind: _row(form.constants[kind], axis) if kind in form.constants else given[kind] for kind in given}
+    gamma, beta = rows[MultiplyOp], rows[AddOp]
+    return None if gamma is None or beta is None else LayerNormForm(axis, form.epsilon, gamma, beta)
 
 
 def _constant(
@@ -111,11 +136,9 @@ def _constant(
     return None, value, None
 
 
-def _row(array: Array, axis: int, shape: tuple[int, ...]) -> Array | None:
+def _row(array: Array, axis: int) -> Array | None:
     """The numbers along one dimension of an array that is constant along the others; None for other arrays."""
-    if array.shape != shape:
-        return None
-    first = np.moveaxis(array, axis, -1).reshape(-1, shape[axis])
+    first = np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
     return first[0] if (first == first[0]).all() else None
 
 

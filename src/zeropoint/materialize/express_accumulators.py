@@ -17,6 +17,9 @@ Requantizing to 8 bits first would only lose precision. Results of the program k
 ask for it. Other results that keep it: those whose parameters or range the model or the user states, clamped results,
 products of two activations, and depthwise convolutions.
 
+On a target without `real_results`, this is done where 8 bits are too few for a function that reads the result
+(`unrounded_results`; propagation marks these regions). Kernels that read the result, too, get a cast.
+
 Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
 eliminated.
 """
@@ -25,29 +28,36 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, Use
 
-from zeropoint.ir.annotations import EXPRESSED_SUMS, facts_of, state_facts
+from zeropoint.ir.annotations import EXPRESSED_SUMS, REAL_RESULT, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.solve import is_quantized
+from zeropoint.solve.model_rounding import insert_rounding
 from zeropoint.solve.real_results import plain_contraction
 from zeropoint.targets import Target
 
 OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point", "bits")
 
 
-def _express(region: QuantizeRegionOp) -> None:
-    """Give the output of a region its accumulator type if only float ops read it."""
-    contraction = plain_contraction(region)
-    if contraction is None or not is_quantized(region) or not _is_for_floats(region) or is_stated(region):
+def _express(region: QuantizeRegionOp, program: Program, *, always: bool) -> None:
+    """Give the output of a region its accumulator type if only float ops read it, or if it is marked."""
+    marked = region.attributes.pop(REAL_RESULT, None) is not None
+    contraction = plain_contraction(region) if always or marked else None
+    if contraction is None or not is_quantized(region) or is_stated(region):
+        return
+    if not marked and not _is_for_floats(region):
         return
     lhs, rhs = region.input_specs.data[:2]
     if not isinstance(lhs, UniformQuantizedType) or not isinstance(rhs, UniformQuantizedType):
         return
     if lhs.storage.type.width != 8 or rhs.storage.type.width > 8 or rhs.zero_points.any():
         return
+    given = region.output_specs.data[0]
+    if isinstance(given, UniformQuantizedType) and any(map(_reads_storage, region.outputs[0].uses)):
+        insert_rounding(program, region.outputs[0], given, _reads_storage)
     region.output_specs = ArrayAttr[Attribute]([accumulator_type(contraction, lhs, rhs)])
     state_facts(region, [*(fact for fact in facts_of(region) if fact.name not in OF_THE_OUTPUT), EXPRESSED_SUMS])
 
@@ -62,6 +72,12 @@ def _is_for_floats(region: QuantizeRegionOp) -> bool:
     return bool(readers) and not any(map(_requires_storage, readers))
 
 
+def _reads_storage(use: Use) -> bool:
+    """Whether a kernel reads a value as integers."""
+    reader = use.operation
+    return isinstance(reader, QuantizeRegionOp) and isinstance(reader.input_specs.data[use.index], UniformQuantizedType)
+
+
 def _requires_storage(reader: Operation) -> bool:
     if isinstance(reader, QuantizeRegionOp):
         return any(isinstance(spec, UniformQuantizedType) for spec in (*reader.input_specs, *reader.output_specs))
@@ -74,10 +90,10 @@ def express_accumulators(program: Program, target: Target) -> Program:
 
     The program itself if the target's kernels cannot return real numbers.
     """
-    if not target.real_results:
+    if not target.real_results and not target.unrounded_results:
         return program
     program = program.for_change()
     for op in program.entry.ops:
         if isinstance(op, QuantizeRegionOp):
-            _express(op)
+            _express(op, program, always=target.real_results)
     return program

@@ -31,7 +31,7 @@ from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantized
 from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.materialize import elementwise, movement, onnxruntime
-from zeropoint.materialize.contraction import accumulator_type
+from zeropoint.materialize.contraction import ACCUMULATOR, accumulator_type
 from zeropoint.materialize.contraction import contraction as exact_contraction
 from zeropoint.materialize.express_accumulators import is_stated
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, bounded_floats, is_of_bytes
@@ -62,9 +62,13 @@ SLOPE, OFFSET = np.float32(1 / 6), np.float32(0.5)
 def contraction(kernel: MaterializedKernel) -> SSAValue:
     """Sums of products times their scale, plus the bias, in f32. The result is rounded once."""
     op = next(op for op in kernel.body if isinstance(op, ContractionOp))
-    if not _is_integer(kernel, op):
+    is_real = kernel.output_type.storage == ACCUMULATOR
+    if not is_real and not _is_integer(kernel, op):
         return exact_contraction(kernel)
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
+    if is_real:
+        run = FloatArithmetic(kernel, SCALES_SUMS)
+        return _real(run, _terms(run, accumulator, op), accumulator, op)
     if kernel.type_of(op.rhs).zero_points.any():
         return bounded(kernel, _rounded_once(FloatArithmetic(kernel, REASON), accumulator, op))
     run = FloatArithmetic(kernel, SCALES_SUMS)
@@ -173,10 +177,18 @@ def _unrounded(
     axis = None if accumulator.is_per_layer and factors is None else output_channel_axis(op)
     if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
-    real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, along(run, terms, scales, axis)))
-    for bias in biases:
+    return UnroundedFloats(_real(run, terms, accumulator, op))
+
+
+def _real(run: FloatArithmetic, terms: SSAValue, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
+    """The result in f32: the sums times their scales, plus the bias."""
+    kernel = run.kernel
+    axis = None if accumulator.is_per_layer else output_channel_axis(op)
+    scales = along(run, terms, accumulator.scales.astype(np.float32), axis)
+    real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, scales))
+    for bias in _biases(kernel):
         real = _with_bias(run, bias)
-    return UnroundedFloats(real)
+    return real
 
 
 def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:

@@ -125,7 +125,7 @@ def _of_region(region: QuantizeRegionOp, target: Target) -> Iterator[str]:
         if types.get(0) == types.get(OUTPUT):
             yield f"{name}: changes nothing"
         return
-    if target.real_results and _gives_accumulators(region, types):
+    if (target.real_results or target.unrounded_results) and _gives_accumulators(region, types):
         del types[OUTPUT]  # after `express-accumulators`, a result that only floats read keeps its i32 accumulator
     for sentence in (*_of_scales(region, types, target), *_of_row(region, types, target)):
         yield f"{name}: {sentence}"

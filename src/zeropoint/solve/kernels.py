@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import BLOCK_SIZE, DEMANDS, FLOAT_REASON, facts_of
+from zeropoint.ir.annotations import BLOCK_SIZE, DEMANDS, FLOAT_REASON, REAL_RESULT, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
 from zeropoint.ir.locations import written_name
 from zeropoint.ir.program import Program
@@ -120,6 +120,8 @@ class KernelChoice:
                 op.attributes.setdefault(FLOAT_REASON, StringAttr(found))
             else:
                 op.attributes.pop(FLOAT_REASON, None)
+                if op in self.widths.reals and not self.target.real_results:
+                    op.attributes[REAL_RESULT] = StringAttr(self.widths.reals[op])
                 kernels.append(found)
                 self.storage_of.update((value, found.storage(port)) for port, value in found.results())
         # After all rows are chosen, because both rules depend on the rows of the neighbours. Comparisons come first,

@@ -1,10 +1,18 @@
-"""Find the kernels that can pass their accumulators to float ops, on a target with real results."""
+"""Find the kernels that can pass their accumulators to float ops."""
 
 from __future__ import annotations
 
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
+from zeropoint.targets import Target
+
+
+def gives_accumulators(region: QuantizeRegionOp, target: Target) -> bool:
+    """Whether the target's kernel of a contraction can return its accumulators as floats."""
+    if not target.real_results and region.logical_kernel.data not in target.unrounded_results:
+        return False
+    return plain_contraction(region) is not None
 
 
 def plain_contraction(region: QuantizeRegionOp) -> ConvolutionOp | DotGeneralOp | None:

@@ -34,7 +34,7 @@ from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.distribution import Noisy, PointDistribution, RealFunction, loss, normalized_loss, with_noise
 from zeropoint.solve.operand_functions import operand_function
 from zeropoint.solve.quotients import QUOTIENT_SPARE
-from zeropoint.solve.real_results import plain_contraction
+from zeropoint.solve.real_results import gives_accumulators, plain_contraction
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.solve.rounding_noise import (
     ANY_NUMBER,
@@ -95,6 +95,8 @@ class Unrounded:
     products: str = PRODUCTS[0]
     floats: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
     wide: dict[PortNumber, int] = field(default_factory=dict[PortNumber, int])
+    reals: dict[QuantizeRegionOp, str] = field(default_factory=dict[QuantizeRegionOp, str])
+    """The contractions that return their accumulators as floats, with the reason."""
     _traced: dict[str, dict[SSAValue, int]] = field(default_factory=dict[str, dict[SSAValue, int]])
     """The values that readers of one op have visited, by the op, with the most contractions kept before them."""
 
@@ -143,6 +145,8 @@ class Unrounded:
                 return []
             if reader.bits is not None or not self._gives_reals(kernel):
                 self._keep(kernel, value, reader)
+            else:
+                self.reals[kernel] = f"{UNROUNDED}: {reader.why}"
         found: list[tuple[SSAValue, WidthReader]] = []
         for index, operand in activations(maker):
             behind = self._behind(maker, index, value, reader)
@@ -225,14 +229,19 @@ class Unrounded:
         return self.products == "integers" and self._gives_reals(region)
 
     def _gives_reals(self, region: QuantizeRegionOp) -> bool:
-        """Whether only float ops read a contraction, so that they get its dequantized accumulators."""
+        """Whether only float ops read a contraction, so that they get its dequantized accumulators.
+
+        On a target without `real_results`, kernels may read it as well: a cast before them rounds it.
+        """
+        if not gives_accumulators(region, self.target):
+            return False
         readers = [use.operation for use in region.outputs[0].uses]
         # Accumulators are not rounded, so the kernel may stay an integer one.
-        floats = all(
-            not isinstance(reader, ReturnOp) and (reader in self.floats or not self._is_kernel(reader))
+        return all(
+            not isinstance(reader, ReturnOp)
+            and (reader in self.floats or not self._is_kernel(reader) or not self.target.real_results)
             for reader in readers
         )
-        return self.target.real_results and floats and plain_contraction(region) is not None
 
     def _is_kernel(self, reader: object) -> bool:
         return isinstance(reader, QuantizeRegionOp) and bool(self.noise.rows(reader))

@@ -363,10 +363,19 @@ def _log_softmax(body: _Body, value: SSAValue) -> None:
 
 def _layer_norm(body: _Body, value: SSAValue) -> None:
     """A quotient or a product, and possibly a sum, of a deviation and a root of sums."""
+    _divided_by_root(body, value, (SubtractOp,))
+
+
+def _rms_norm(body: _Body, value: SSAValue) -> None:
+    """A quotient or a product, and possibly a sum, of a value and a root of sums."""
+    _divided_by_root(body, value)
+
+
+def _divided_by_root(body: _Body, value: SSAValue, *parts: tuple[type[Operation], ...]) -> None:
     if not isinstance(body.behind(value).owner, AddOp | MultiplyOp | DivideOp):
         raise body.misfit(value, f"{MultiplyOp.name}, {DivideOp.name} or {AddOp.name}")
     ops = list(body.block.ops)
-    for kinds in ((RsqrtOp, SqrtOp, PowerOp), (SubtractOp,), (ReduceOp,)):
+    for kinds in ((RsqrtOp, SqrtOp, PowerOp), *parts, (ReduceOp,)):
         if not any(isinstance(op, kinds) for op in ops):
             raise _Misformed(f"found no {' or '.join(kind.name for kind in kinds)} in the region, expected one")
 
@@ -413,6 +422,7 @@ FORMS: Mapping[str, Callable[[_Body, SSAValue], None]] = {
     "rescale": _nothing,
     "reshape": _movement(ReshapeOp),
     "reverse": _movement(ReverseOp),
+    "rms_norm": _rms_norm,
     "select": _movement(SelectOp),
     "slice": _movement(SliceOp),
     "softmax": _softmax,

@@ -288,6 +288,12 @@ class Target:
 
     If so, a contraction that only floats read is not requantized, and a sum that only floats read stays float.
     """
+    unrounded_results: frozenset[str] = frozenset()
+    """The logical kernels, contractions, that can return floats although the target has no `real_results`.
+
+    They do so if 8 bits are too few for a function that reads them. Otherwise their results are rounded, because a
+    runtime adds the terms of float sums in an order of its own, and those of rounded values in integers (`exact_sums`).
+    """
     least_sqnr: float = 0.0
     """The minimum SQNR of a function when only its operand is rounded, in dB of the result's variance. 0 disables the
     check.

@@ -6,6 +6,7 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
   wildcards (`*u8`) to storage of these widths, and `without` lists kernels whose rows are left out.
 - `prefer = 16`: move rows whose output has this number of bits to the front.
 - `real_results = true`: contractions can return floats.
+- `unrounded_results = ["fully_connected"]`: these contractions can return floats, where a function needs it.
 - `between_casts = true`: the runtime makes integer kernels of ops between casts.
 - `fuses_products = true`: the runtime's float ops do not round products before sums, and multiply by inverses.
 - `real_biases = true`: integer kernels add biases as real numbers.
@@ -30,6 +31,7 @@ from zeropoint.errors import check_regular, reading, running_foreign
 from zeropoint.numerics.ranges import SCALE_TYPES
 from zeropoint.targets.checks import TargetError, cell_name, check_target
 from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
+from zeropoint.targets.logical_kernels import CONTRACTIONS
 from zeropoint.targets.text import parse_port, parse_relation
 
 FLAGS = ("real_results", "between_casts", "fuses_products", "real_biases")
@@ -40,6 +42,7 @@ KEYS = (
     "extends",
     "prefer",
     *FLAGS,
+    "unrounded_results",
     "least_sqnr",
     "scale_type",
     "bounds",
@@ -176,9 +179,18 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         raise TargetError(f"{path}: found scale_type = {kept!r}, expected one of: {', '.join(SCALE_TYPES)}")
     bounds = _bounds(table["bounds"], path) if "bounds" in table else base.bounds if base is not None else None
     description = str(table.get("description", ""))
+    unrounded = _unrounded_results(table, base, path)
     return check_target(
         Target(
-            name, profile, tuple(rows), description, least_sqnr=float(least), scale_type=kept, bounds=bounds, **flags
+            name,
+            profile,
+            tuple(rows),
+            description,
+            unrounded_results=unrounded,
+            least_sqnr=float(least),
+            scale_type=kept,
+            bounds=bounds,
+            **flags,
         )
     )
 
@@ -188,6 +200,16 @@ def _flag(table: Mapping[str, Any], key: str, default: bool, path: Path) -> bool
     if not isinstance(found, bool):
         raise TargetError(f"{path}: found {key} = {found!r}, expected true or false")
     return found
+
+
+def _unrounded_results(table: Mapping[str, Any], base: Target | None, path: Path) -> frozenset[str]:
+    """The contractions that can return floats."""
+    if "unrounded_results" not in table:
+        return frozenset() if base is None else base.unrounded_results
+    found = table["unrounded_results"]
+    if not isinstance(found, list) or not all(name in CONTRACTIONS for name in cast("list[object]", found)):
+        raise TargetError(f"{path}: found unrounded_results = {found!r}, expected a list of: {', '.join(CONTRACTIONS)}")
+    return frozenset(cast("list[str]", found))
 
 
 def _appended(base: Target, table: Mapping[str, Any], path: Path) -> list[KernelRow]:

@@ -40,7 +40,7 @@ FUNCTIONS = (
 BINARY = ("add", "compare", "divide", "maximum", "minimum", "multiply", "prelu", "subtract")
 REDUCTIONS = ("average_pool", "max_pool", "mean", "reduce_max", "reduce_min", "sum")
 POSITIONS = ("arg_max", "arg_min")
-NORMALIZATIONS = ("layer_norm", "log_softmax", "softmax")
+NORMALIZATIONS = ("layer_norm", "log_softmax", "rms_norm", "softmax")
 RESIZES = ("linear_resize",)
 SQUARES = ("squared_difference",)
 """Those whose difference has no type. Only quantized models have such."""

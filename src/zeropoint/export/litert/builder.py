@@ -60,11 +60,24 @@ class ModelBuilder:
     origins: dict[int, int] = field(default_factory=dict[int, int])
     """The operand of the RESHAPE that makes a tensor."""
 
-    def tensor(self, name: str, shape: Sequence[int], dtype: str, quantized: UniformQuantizedType | None = None) -> int:
+    def reserve(self, name: str) -> str:
+        """Keep a name for one tensor, to which it is given as `reserved`."""
+        self.names[name] = self.names.get(name, 0) + 1
+        return name
+
+    def tensor(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str,
+        quantized: UniformQuantizedType | None = None,
+        *,
+        reserved: bool = False,
+    ) -> int:
         """Add a tensor with a unique name and the parameters of its quantized type."""
         made = schema().TensorT()
         # By the schema's convention, buffer 0 is empty and means a computed tensor.
-        made.name, made.shape, made.buffer = self._unique(name).encode(), list(shape), 0
+        made.name, made.shape, made.buffer = (name if reserved else self._unique(name)).encode(), list(shape), 0
         made.type = getattr(schema().TensorType, TYPES[dtype])
         # An empty shape means a scalar only with this flag; otherwise the rank is unknown.
         made.hasRank = True
@@ -232,10 +245,14 @@ class ModelBuilder:
         return self.shared[data]
 
     def _unique(self, name: str) -> str:
-        count = self.names.get(name, 0)
-        self.names[name] = count + 1
-        # Checked again, because NAME_1 may be the name of another value.
-        return self._unique(f"{name}_{count}") if count else name
+        count, made = self.names.get(name, 0), name
+        # NAME_1 may be the name of another value. The first free number is the same after an import.
+        while made in self.names:
+            made = f"{name}_{count}"
+            count += 1
+        self.names[name] = max(count, 1)
+        self.names.setdefault(made, 1)
+        return made
 
 
 def _in_pairs(array: Array) -> Array:

@@ -35,6 +35,8 @@ class LitertEmission:
     weights: Weights
     tensors: dict[tuple[SSAValue, Attribute], int] = field(default_factory=dict[tuple[SSAValue, Attribute], int])
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+    returned: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """The reserved names of float results that the program returns. Names of other tensors follow them."""
 
     def name(self, value: SSAValue) -> str:
         """The name of a value's tensor."""
@@ -50,7 +52,9 @@ class LitertEmission:
                 defining_op(value),
             )
         dtype = element_dtype(kind).name
-        index = self.builder.tensor(name or self.name(value), shape_of(value), dtype, quantized)
+        port = self.returned.get(value) if quantized is None and name is None else None
+        found = port or name or self.name(value)
+        index = self.builder.tensor(found, shape_of(value), dtype, quantized, reserved=port is not None)
         self.tensors[value, kind] = index
         self.made[value] = kind
         return index
@@ -70,7 +74,8 @@ class LitertEmission:
         source = self.tensors[value, made]
         quantized = kind if isinstance(kind, UniformQuantizedType) else None
         # The tensor of a sort may have only the elements that are read.
-        index = self.temporary(self.name(value), self.builder.tensors[source].shape, kind)
+        tensor = self.builder.tensors[source]
+        index = self.temporary(tensor.name.decode(), tensor.shape, kind)
         # Between integer types, QUANTIZE is LiteRT's requantization.
         self.builder.operator("QUANTIZE" if quantized is not None else "DEQUANTIZE", [source], [index])
         self.tensors[value, kind] = index

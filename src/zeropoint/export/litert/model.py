@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.dialects.func import ReturnOp
+from xdsl.ir import OpResult
 
 from zeropoint.expand import expand_functions
 from zeropoint.export.kernel_rules import KernelRules
@@ -49,19 +50,24 @@ def litert_model(
     be [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     # LiteRT's convolutions and pools support only channels-last images.
-    program = expand_functions(image_layout(program, ports=channels_last, by_heads=True), OPERATORS)
+    program = KERNELS.flat(image_layout(program, ports=channels_last, by_heads=True))
+    program = expand_functions(program, OPERATORS)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
         kind = read_storage(argument) if integer_io else element_of(argument)
         inputs[port.name] = emit.declare(argument, kind, port.name)
+    terminator = program.entry.last_op
+    assert isinstance(terminator, ReturnOp)
+    for port, value in zip(program.outputs, terminator.operands, strict=True):
+        computed = isinstance(value, OpResult) and not isinstance(value.op, QuantizeRegionOp | ConstantOp)
+        if computed and value not in emit.returned and port.name not in inputs:
+            emit.returned[value] = emit.builder.reserve(port.name)
     for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
             KERNELS.emit(ExportKernel(op, program.weights), emit)
         elif not isinstance(op, ConstantOp | ReturnOp):
             KERNELS.float_op(op, emit)
-    terminator = program.entry.last_op
-    assert isinstance(terminator, ReturnOp)
     outputs: dict[str, int] = {}
     for port, value in zip(program.outputs, terminator.operands, strict=True):
         kind = emit.made.get(value, element_of(value)) if integer_io else element_of(value)

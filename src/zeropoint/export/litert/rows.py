@@ -59,7 +59,7 @@ def reduction(op_name: str, version: int) -> LitertConverter:
     """MEAN, SUM, REDUCE_MAX or REDUCE_MIN over constant axes."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
-        _check_count(kernel, emit, kernel.first(ReduceOp))
+        _check_count(kernel, kernel.first(ReduceOp))
         reduced(kernel, emit, op_name, version)
 
     return convert
@@ -76,15 +76,10 @@ def position(op_name: str, options: str) -> LitertConverter:
     return convert
 
 
-def _check_count(kernel: ExportKernel, emit: LitertEmission, op: ReduceOp) -> None:
+def _check_count(kernel: ExportKernel, op: ReduceOp) -> None:
     """Raise ExportError for a mean whose divisor is not the number of its terms."""
-    division = next((op for op in kernel.ops if isinstance(op, DivideOp | MultiplyOp)), None)
-    if division is None:
-        return
-    number = kernel.array(division.operands[1])
-    terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
-    expected = terms if isinstance(division, DivideOp) else 1 / terms
-    if number is None or not np.allclose(number, expected, rtol=1e-6):
+    if any(isinstance(other, DivideOp | MultiplyOp) for other in kernel.ops) and not kernel.divides_by_terms:
+        terms = prod(shape_of(op.inputs[0])[axis] for axis in array_values(op.dimensions))
         raise ExportError(f"found a sum with another divisor, expected the number of its terms, {terms}", kernel.region)
 
 

@@ -30,6 +30,9 @@ from zeropoint.ir.stablehlo.attributes import ConvolutionLayout
 from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.materialize.product_chains import is_in_chain
 
+PRODUCT = "/product"
+"""The end of the name of a product whose bias is a node of its own."""
+
 
 def _source(kernel: ExportKernel, emit: OnnxEmission, port: int) -> Tensor:
     return emit.operand(kernel.region.inputs[port], kernel.specs[port])
@@ -103,10 +106,10 @@ def _turned(kind: UniformQuantizedType, order: Sequence[int]) -> UniformQuantize
 
 
 def _name(kernel: ExportKernel, emit: OnnxEmission) -> str:
-    """The name of the node that computes the kernel's product."""
+    """The name of the node that computes the kernel's product. The importer names it after a product of `_as_batch`."""
     for op in kernel.ops:
         if isinstance(op, ConvolutionOp | DotGeneralOp):
-            return emit.name(op.results[0])
+            return emit.name(op.results[0]).removesuffix(PRODUCT)
     return emit.name(kernel.region.outputs[0])
 
 
@@ -332,7 +335,7 @@ def _as_batch(
     source = emit.reshaped(source, (1, rows, terms), name)
     if bias is None:
         return emit.apply("MatMul", [source, weights], kernel.output_spec, (1, rows, outputs), name)
-    product = emit.apply("MatMul", [source, weights], f32, (1, rows, outputs), f"{name}/product")
+    product = emit.apply("MatMul", [source, weights], f32, (1, rows, outputs), f"{name}{PRODUCT}")
     return emit.apply("Add", [product, _wide(bias, outputs)], kernel.output_spec, (1, rows, outputs), name)
 
 

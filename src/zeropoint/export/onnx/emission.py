@@ -88,7 +88,8 @@ class OnnxEmission:
             if array is not None:
                 found = self.constant(array, kind, self.name(value))
             elif made is not None:
-                found = self.cast(self.tensors[value, made], kind, self.name(value))
+                tensor = self.tensors[value, made]
+                found = self.cast(tensor, kind, tensor.name.removesuffix(STORED))
             else:
                 owner = value.owner if isinstance(value.owner, Operation) else None
                 raise ExportError("found a value that no exported op computes", owner)
@@ -215,8 +216,10 @@ class OnnxEmission:
             # OpenVINO 2026.4.1 ends with a segmentation fault if a concatenation of floats is quantized twice.
             return self.direct(op, [self.cast(each, kind, name) for each in inputs], kind, shape, name, attributes)
         result = self.builder.unique(name)
-        self.builder.node(op, [*map(self.real, inputs), *extra], [result], name, attributes)
-        if not isinstance(kind, UniformQuantizedType):
+        is_real = not isinstance(kind, UniformQuantizedType)
+        # The importer names a value after its node, so the node of a float has the name of its result.
+        self.builder.node(op, [*map(self.real, inputs), *extra], [result], result if is_real else name, attributes)
+        if is_real:
             return Tensor(result, kind, shape)
         return self._stored(result, kind, shape, name)
 

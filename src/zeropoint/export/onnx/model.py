@@ -70,7 +70,7 @@ def onnx_model(
     With `integer_io`, inputs and outputs are storage integers. Raises ExportError for an op that ONNX has no operator
     for.
     """
-    program = expand_functions(program, OPERATORS)
+    program = expand_functions(KERNELS.flat(program), OPERATORS)
     target = getattr(program.module.attributes.get(TARGET), "data", None)
     emit = OnnxEmission(
         GraphBuilder(), program.weights, qoperators, chosen_form(weight_form, target), target in OPENVINO
