@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zeropoint as zp
-from export.test_round_trips import assert_same_outputs
 from export.text_networks import text_network
 
 ENCODER = (
@@ -68,4 +68,6 @@ def test_a_file_with_norms_is_the_same_after_an_import(name: str, target: str, s
     second = zp.quantize(tmp_path / f"first.{suffix}", target=target)
     second.export(tmp_path / f"second.{suffix}")
     assert (tmp_path / f"first.{suffix}").read_bytes() == (tmp_path / f"second.{suffix}").read_bytes()
-    assert_same_outputs(first, second, samples)
+    expected, found = (model.interpreted()(**samples[0]) for model in (first, second))
+    for output, array in expected.items():
+        np.testing.assert_array_equal(found[output], array)
