@@ -50,6 +50,11 @@ NETWORKS = {
         z = MatMul(y, u)
         """,
     ),
+    "a norm of an embedding": (
+        "(float[1,6] x) => (float[1,6,8] y)",
+        {"t": (50, 24), "g": (24,), "b": (24,), "u": (24, 8)},
+        "i = Cast<to=7>(x)\n e = Gather(t, i)\n n = LayerNormalization(e, g, b)\n y = MatMul(n, u)",
+    ),
     "a norm of images": (
         "(float[1,4,24,24] x) => (float[1,4,24,24] y, float[1,3,24,24] z)",
         {"w": (4, 4, 1, 1), "g": (4,), "t": (4,), "u": (3, 4, 1, 1)},
