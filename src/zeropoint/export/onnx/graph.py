@@ -68,10 +68,14 @@ class GraphBuilder:
     annotations: list[TensorAnnotation] = field(default_factory=list[TensorAnnotation])
 
     def unique(self, name: str) -> str:
-        """A name that no other tensor or node has."""
-        count = self.taken.get(name, 0)
-        self.taken[name] = count + 1
-        return self.unique(f"{name}_{count}") if count else name
+        """A name that no other tensor or node has: with the first free number, which is the same after an import."""
+        count, made = self.taken.get(name, 0), name
+        while made in self.taken:
+            made = f"{name}_{count}"
+            count += 1
+        self.taken[name] = max(count, 1)
+        self.taken.setdefault(made, 1)
+        return made
 
     def stored(self, name: str) -> str:
         """A name for the integers of a tensor: that of the tensor with `_quantized`, which no other one has.

@@ -16,11 +16,14 @@ from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.stablehlo import (
     AddOp,
     BroadcastInDimOp,
+    ClampOp,
     CompareOp,
     ComparisonDirection,
     ConvertOp,
     GatherDimensions,
     GatherOp,
+    MaximumOp,
+    MinimumOp,
     ReshapeOp,
     SelectOp,
     SubtractOp,
@@ -42,7 +45,9 @@ def gather(node: OnnxNode, build: Builder) -> SSAValue:
     size = shape_of(value)[axis]
     array = node.constant(1)
     if array is None:
-        return gathered(value, from_start(node.operand(1), size, build), axis, build)
+        indices = node.operand(1)
+        inside = _clamped(indices, size, build)
+        return gathered(value, from_start(indices, size, build) if inside is None else inside, axis, build)
     positions = np.where(array < 0, array + size, array)
     if positions.size and not (positions.min() >= 0 and positions.max() < size):
         raise NodeError(f"found indices from {array.min()} to {array.max()}, expected {-size} to {size - 1}")
@@ -51,6 +56,23 @@ def gather(node: OnnxNode, build: Builder) -> SSAValue:
     taken = taken_along(value, axis, positions.reshape(-1), build)
     shape = shape_of(value)
     return taken if positions.ndim else build.reshape(taken, shape[:axis] + shape[axis + 1 :])
+
+
+def _clamped(indices: SSAValue, size: int, build: Builder) -> SSAValue | None:
+    """What is clamped to the indices of a dimension, which `gather` does again; None if indices are not clamped.
+
+    Our exported files have such clamps.
+    """
+    ends = 0, size - 1
+    if isinstance(op := indices.owner, ClampOp):
+        found = tuple(splat_value(end, build.weights) for end in (op.min, op.max))
+        return op.operand if found == ends else None
+    for kind, end in ((MinimumOp, ends[1]), (MaximumOp, ends[0])):
+        op = indices.owner
+        if not isinstance(op, kind) or splat_value(op.rhs, build.weights) != end:
+            return None
+        indices = op.lhs
+    return indices
 
 
 def taken_along(value: SSAValue, axis: int, positions: Array, build: Builder) -> SSAValue:
