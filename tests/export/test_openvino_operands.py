@@ -142,7 +142,8 @@ PAIRS = [
 ]
 
 
-def _is_predicted(graph: Graph, outputs: list[str], path: Path) -> None:
+def is_predicted(graph: Graph, outputs: list[str], path: Path) -> None:
+    """Whether OpenVINO's results for all values of the inputs' types are predicted."""
     given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, port[0]) for name, port in graph.ports.items()]
     made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     proto = helper.make_graph(graph.nodes, "g", given, made, graph.weights)
@@ -169,7 +170,7 @@ def test_every_pair_of_operands_is_predicted(op: str, first: str, second: str, t
         operands = [OPERANDS[name](graph, kind) for name, kind in zip((first, second), types, strict=False)]
         scale, zero = types[2]
         made = graph.node(op, *operands)
-        _is_predicted(graph, [graph.cast(made, (scale * (8 if op == "Mul" else 1), zero))], tmp_path)
+        is_predicted(graph, [graph.cast(made, (scale * (8 if op == "Mul" else 1), zero))], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_sums_of_operands_with_other_readers(pair: tuple[str, str], tmp_path: Pa
         operands = [OPERANDS[name](graph, kind) for name, kind in zip(pair, types, strict=False)]
         outputs = [graph.cast(graph.node("Add", *operands), types[2])]
         outputs += [graph.cast(graph.node("Sigmoid", operand), (1 / 256, 0)) for operand in operands]
-        _is_predicted(graph, outputs, tmp_path)
+        is_predicted(graph, outputs, tmp_path)
 
 
 @pytest.mark.parametrize("op", ["Add", "Mul"])
@@ -198,4 +199,4 @@ def test_numbers_per_row_after_a_product_of_matrices(op: str, tmp_path: Path) ->
         pytest.skip("sums of two products saturate without VNNI")
     graph = Graph()
     terms = _matmul(graph, (0.175, 0)), _constant_per_channel(graph, (0.525, 0))
-    _is_predicted(graph, [graph.cast(graph.node(op, *terms), (0.35, 3))], tmp_path)
+    is_predicted(graph, [graph.cast(graph.node(op, *terms), (0.35, 3))], tmp_path)

@@ -10,7 +10,7 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
-from zeropoint.materialize.openvino_floats import of_dtype, requantized, stored, stored_again, stored_steps
+from zeropoint.materialize.openvino_floats import kept, of_dtype, requantized, stored, stored_again, stored_steps
 from zeropoint.materialize.openvino_operands import CHANNELS, FileOperand, shape_in_file
 from zeropoint.numerics.openvino import PerChannel, RangeFactors, moved_ends, rescaling
 
@@ -43,6 +43,8 @@ def stored_in_range(
     """Multiples of `unit` plus constant steps, quantized to the result's type by ends of its range that they move."""
     result = of_dtype(run.kernel.output_type)
     low, high = moved_ends(result, unit, steps)
+    if (same := kept(run, value, operand.kind, low, high)) is not None:
+        return same
     if not operand.is_followed(np.shape(low)):
         k, shift = rescaling(low, high)
         product = run.made(hlo.MultiplyOp(value, wide(run, value, k)))

@@ -49,12 +49,13 @@ Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided 
 from the shift.
 
 A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
-with two roundings: `rescaling`.
+with two roundings: `rescaling`. If that would move no end of its type's range by a step, the integers stay as they are
+(`keeps_integers`): a value with zero point 0, also one times a constant or plus one.
 
 The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.
 
 Sources: the CPU plugin's post-operations (dnnl_postops_composer) and fake quantization, and the low precision
-transformations of Add, Multiply and Subtract.
+transformations of Add, Multiply and Subtract, and EliminateFakeQuantize.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ PerChannel = np.float32 | NDArray[np.float32]
 STEPS, ZERO = F32(255), F32(0)
 NEGLIGIBLE = F32(0.00001)
 """A shift below this share of the range is dropped."""
+LESS_THAN_A_STEP = F32(255 / 256)
+"""The greatest distance of the ends of two ranges that are taken as one."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,13 @@ def rescaling(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel
     `high` are the ends of its range in units of `v`."""
     k = STEPS / (high - low)
     return k, -low * k
+
+
+def keeps_integers(low: PerChannel, high: PerChannel, result: AffineParameters) -> bool:
+    """Whether stored integers with zero point 0 stay as they are. `low` and `high` are the ends of the result's range
+    in units of these integers."""
+    ends = ((low, result.storage_min), (high, result.storage_max))
+    return all(bool(np.all(abs(found - F32(end)) <= LESS_THAN_A_STEP)) for found, end in ends)
 
 
 def moved_ends(result: AffineParameters, unit: PerChannel, steps: PerChannel = ZERO) -> tuple[PerChannel, PerChannel]:
