@@ -1,4 +1,4 @@
-"""Changes of scale of less than a step at the end of the range, which OpenVINO drops if the operand has zero point 0."""
+"""Changes of scale of less than a step at the end of the range: OpenVINO drops them if the operand has zero point 0."""
 
 from __future__ import annotations
 
