@@ -14,7 +14,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import UnroundedFloats
-from zeropoint.numerics.openvino import PerChannel, RangeFactors, keeps_integers, moved_ends, rescaling
+from zeropoint.numerics.openvino import PerChannel, RangeFactors, is_symmetric, keeps_integers, moved_ends, rescaling
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 
@@ -73,8 +73,12 @@ def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
 
 def stored_again(run: FloatArithmetic, value: SSAValue, unit: np.float32) -> SSAValue:
     """Multiples of `unit`, in f32, quantized to the result's type with two roundings before the last."""
-    k, shift = rescaling(*moved_ends(of_dtype(run.kernel.output_type), unit))
-    return stored_steps(run, run.plus(run.times(value, np.float32(k)), np.float32(shift)))
+    result = of_dtype(run.kernel.output_type)
+    k, shift = rescaling(*moved_ends(result, unit))
+    product = run.times(value, np.float32(k))
+    if is_symmetric(shift, result):
+        return stored(run, product)
+    return stored_steps(run, run.plus(product, np.float32(shift)))
 
 
 def kept(

@@ -49,7 +49,7 @@ Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided 
 from the shift.
 
 A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
-with two roundings: `rescaling`. If that would move no end of its type's range by a step, the integers stay as they are
+with two roundings: `rescaling`. To i8 with zero point 0, it is only multiplied (`is_symmetric`). If that would move no end of its type's range by a step, the integers stay as they are
 (`keeps_integers`): a value with zero point 0, also one times a constant or plus one.
 
 The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.
@@ -73,6 +73,8 @@ PerChannel = np.float32 | NDArray[np.float32]
 STEPS, ZERO = F32(255), F32(0)
 NEGLIGIBLE = F32(0.00001)
 """A shift below this share of the range is dropped."""
+UNEQUAL = F32(0.0001)
+"""The least distance of a shift from that of zero point 0, in steps."""
 LESS_THAN_A_STEP = F32(255 / 256)
 """The greatest distance of the ends of two ranges that are taken as one."""
 
@@ -197,6 +199,11 @@ def rescaling(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel
     `high` are the ends of its range in units of `v`."""
     k = STEPS / (high - low)
     return k, -low * k
+
+
+def is_symmetric(shift: PerChannel, result: AffineParameters) -> bool:
+    """Whether nothing is added before a result of i8 is rounded: the shift is that of zero point 0."""
+    return result.storage_min < 0 and bool(np.all(abs(shift + F32(result.storage_min)) < UNEQUAL))
 
 
 def keeps_integers(low: PerChannel, high: PerChannel, result: AffineParameters) -> bool:
