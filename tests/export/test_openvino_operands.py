@@ -151,7 +151,7 @@ PAIRS = [
 
 
 def is_predicted(graph: Graph, outputs: list[str], path: Path, given: Mapping[str, Array] | None = None) -> None:
-    """Whether OpenVINO's results are predicted, for random integers of the inputs' types, or the real numbers `given`."""
+    """Whether OpenVINO's results are predicted, for random integers of the inputs' types or the numbers `given`."""
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, port[0]) for name, port in graph.ports.items()]
     made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     proto = helper.make_graph(graph.nodes, "g", ports, made, graph.weights)

@@ -49,8 +49,9 @@ Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided 
 from the shift.
 
 A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
-with two roundings: `rescaling`. To i8 with zero point 0, it is only multiplied (`is_symmetric`). If that would move no end of its type's range by a step, the integers stay as they are
-(`keeps_integers`): a value with zero point 0, also one times a constant or plus one.
+with two roundings: `rescaling`. To i8 with zero point 0, it is only multiplied (`is_symmetric`). If a value with zero
+point 0 is stored again, also times a constant or plus one, and no end of its type's range would move by a step, the
+integers stay as they are (`keeps_integers`).
 
 The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.
 
