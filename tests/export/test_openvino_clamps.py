@@ -49,7 +49,19 @@ def _of_an_input(graph: Graph) -> str:
     return graph.convolution(graph.node("Add", "x", _clip(graph, "x", -1.03, 0.71)))
 
 
-@pytest.mark.parametrize("form", [_three, _random, _one_sided, _before_a_float_op, _of_an_input])
+def _of_a_shifted_value(graph: Graph) -> str:
+    value = graph.node("Sub", graph.node("Neg", graph.convolution("x")), graph.constant(np.array(0.37)))
+    return graph.node("Add", graph.node("Exp", value), _clip(graph, value, -0.5, 0.7))
+
+
+def _of_a_negated_value(graph: Graph) -> str:
+    value = graph.node("Neg", graph.convolution("x"))
+    return graph.node("Add", graph.node("Softplus", value), _clip(graph, value, -0.5, 0.7))
+
+
+@pytest.mark.parametrize(
+    "form", [_three, _random, _one_sided, _before_a_float_op, _of_an_input, _of_a_negated_value, _of_a_shifted_value]
+)
 def test_clamps_are_predicted(form: Callable[[Graph], str], tmp_path: Path) -> None:
     pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
     graph = Graph()

@@ -1,4 +1,4 @@
-"""Reductions of floats that OpenVINO computes wrong in the plain form: quantized maxima, sums of three dimensions."""
+"""Reductions that OpenVINO computes wrong in the plain form: maxima and sums of floats, means along one dimension."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
+from export.text_networks import text_network
 from zeropoint.export.onnx.openvino import OpenVinoFile
 
 
@@ -62,3 +63,17 @@ def test_a_sum_of_three_dimensions_that_stays_a_float(tmp_path: Path) -> None:
     made = zp.quantize(model, [sample], target="openvino-vnni", effort="none")
     made.export(tmp_path / "m.onnx")
     np.testing.assert_allclose(OpenVinoFile(tmp_path / "m.onnx")(sample)["b"], made(**sample)["b"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("batch", "channels"), [(3, 2), (5, 3)])
+@pytest.mark.parametrize("before", ["Conv(x, w)", "Relu(x)"])
+def test_means_along_one_dimension_of_several_batches(before: str, batch: int, channels: int, tmp_path: Path) -> None:
+    """A third of the means was wrong if there were more batches than channels."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    taken, weights = (6, {"w": (channels, 6, 2)}) if "Conv" in before else (channels, {})
+    ports = f"(float[{batch},{taken},16] x) => (float[{batch},{channels},1] y)"
+    model, samples = text_network(ports, weights, f"c = {before}\n y = GlobalAveragePool(c)")
+    made = zp.quantize(model, samples, target="openvino", effort="none")
+    made.export(tmp_path / "m.onnx")
+    for sample in samples:
+        np.testing.assert_array_equal(OpenVinoFile(tmp_path / "m.onnx")(sample)["y"], made(**sample)["y"])

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
+from export.text_networks import text_network
 from zeropoint.export.onnx.openvino import OpenVinoFile
 
 
@@ -41,3 +42,24 @@ def test_padding_beside_a_dimension_of_size_one(depth: int, per_group: int, tmp_
     file = OpenVinoFile(tmp_path / "m.onnx")
     for sample in samples:
         np.testing.assert_array_equal(file(sample)["y"], made(**sample)["y"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "weights", "attributes", "result"),
+    [
+        ((3, 1, 1, 3, 4), (3, 1, 2, 5, 5), "pads=[1,2,0,0,0,1], strides=[2,2,2]", (3, 3, 1, 1, 1)),
+        ((1, 6, 3, 4, 1), (3, 6, 3, 2, 2), "pads=[2,1,1,2,1,1], dilations=[2,2,2]", (1, 3, 3, 4, 1)),
+        ((1, 6, 4, 1), (3, 6, 2, 2), "pads=[1,1,1,1], dilations=[2,2]", (1, 3, 4, 1)),
+    ],
+)
+def test_windows_of_one_channel_and_windows_around_all_elements(
+    shape: tuple[int, ...], weights: tuple[int, ...], attributes: str, result: tuple[int, ...], tmp_path: Path
+) -> None:
+    """A third to all of the values were wrong."""
+    pytest.importorskip("openvino", reason="OpenVINO runs the exported models")
+    ports = f"(float{list(shape)} x) => (float{list(result)} y)"
+    model, samples = text_network(ports, {"w": weights}, f"y = Conv<{attributes}>(x, w)")
+    made = zp.quantize(model, samples, target="openvino", effort="none")
+    made.export(tmp_path / "m.onnx")
+    for sample in samples:
+        np.testing.assert_array_equal(OpenVinoFile(tmp_path / "m.onnx")(sample)["y"], made(**sample)["y"])

@@ -9,7 +9,9 @@ import pytest
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
+import zeropoint as zp
 from annotated import fused_with_statistics, texts_of_plain_and_annotated
+from export.text_networks import text_network
 from networks import Network
 from solve.uneven_joins import (
     SHAPE,
@@ -346,3 +348,10 @@ def test_the_pass_alone_sees_through_statistics_inside_of_kernels() -> None:
     dropped = drop_inner_statistics(fused)
     alone = print_program(split_joins(fused, named_target("cpu")))
     assert alone == print_program(split_joins(dropped, named_target("cpu"))) != print_program(dropped)
+
+
+def test_a_join_whose_reader_returns_only_zeros() -> None:
+    """Their range divided by zero."""
+    body = "t = Tanh(x)\n c = Concat<axis=1>(t, x)\n y = Sub(c, c)"
+    model, given = text_network("(float[2,8] x) => (float[2,16] y)", {}, body)
+    assert not zp.quantize(model, given, target="litert", effort="none")(**given[0])["y"].any()

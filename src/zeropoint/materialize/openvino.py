@@ -40,6 +40,7 @@ from zeropoint.materialize.openvino_floats import (
     REASON,
     SCALES_SUMS,
     along,
+    kept,
     of_dtype,
     real_of,
     requantized,
@@ -51,7 +52,7 @@ from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
 from zeropoint.materialize.openvino_sums import add
 from zeropoint.materialize.product_chains import is_in_chain
-from zeropoint.numerics.openvino import BiasedFactors, RangeFactors
+from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends
 
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 """The kernels into which OpenVINO fuses a following sum or hard swish."""
@@ -311,8 +312,9 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     given, wanted = element_of(value), kernel.output_type
     if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
         return value
-    run = FloatArithmetic(kernel, REASON)
-    return stored_again(run, run.to(run.centred(value, given), f32), np.float32(given.scale))
+    run, unit = FloatArithmetic(kernel, REASON), np.float32(given.scale)
+    steps = run.to(run.centred(value, given), f32)
+    return kept(run, steps, given, *moved_ends(of_dtype(wanted), unit)) or stored_again(run, steps, unit)
 
 
 KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes
 from zeropoint.materialize.kernel import MaterializedKernel
-from zeropoint.materialize.openvino_constants import in_file, real_constant, stored_in_range, wide
+from zeropoint.materialize.openvino_constants import in_file, real_constant, stored_apart, stored_in_range, wide
 from zeropoint.materialize.openvino_floats import REASON, stored_again
 from zeropoint.materialize.openvino_operands import FileOperand, is_by_channel
 
@@ -34,4 +34,7 @@ def constant_sum(kernel: MaterializedKernel, op: hlo.AddOp) -> SSAValue | None:
     if is_by_channel(steps.shape):
         return bounded(kernel, stored_in_range(run, operand, centred, unit, steps))
     total = run.made(hlo.AddOp(centred, wide(run, centred, steps)))
-    return bounded(kernel, stored_again(run, total, unit))
+    # OpenVINO subtracts a constant that is nowhere positive. Others it adds to floats, if the integers are unsigned.
+    is_subtracted = operand.kind.storage.type.signed or bool((steps <= 0).all())
+    made = stored_apart(run, operand, steps, total, unit) if is_subtracted else stored_again(run, total, unit)
+    return bounded(kernel, made)

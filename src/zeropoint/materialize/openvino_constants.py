@@ -10,9 +10,9 @@ from zeropoint.ir.constants import constant_array
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
-from zeropoint.materialize.openvino_floats import of_dtype, requantized, stored, stored_again, stored_steps
+from zeropoint.materialize.openvino_floats import kept, of_dtype, requantized, stored, stored_again, stored_steps
 from zeropoint.materialize.openvino_operands import CHANNELS, FileOperand, shape_in_file
-from zeropoint.numerics.openvino import PerChannel, RangeFactors, moved_ends, rescaling
+from zeropoint.numerics.openvino import PerChannel, RangeFactors, is_symmetric, moved_ends, rescaling
 
 ZERO, ONE = np.float32(0), np.float32(1)
 
@@ -43,9 +43,13 @@ def stored_in_range(
     """Multiples of `unit` plus constant steps, quantized to the result's type by ends of its range that they move."""
     result = of_dtype(run.kernel.output_type)
     low, high = moved_ends(result, unit, steps)
+    if (same := kept(run, value, operand.kind, low, high)) is not None:
+        return same
     if not operand.is_followed(np.shape(low)):
         k, shift = rescaling(low, high)
         product = run.made(hlo.MultiplyOp(value, wide(run, value, k)))
+        if is_symmetric(shift, result):
+            return stored(run, product)
         return stored_steps(run, run.made(hlo.AddOp(product, wide(run, value, shift))))
     by = RangeFactors.of_ends(low, high, result)
     if np.size(low) == 1:
@@ -54,11 +58,13 @@ def stored_in_range(
     return stored(run, product if by.is_scale else run.made(hlo.AddOp(product, wide(run, value, by.shift))))
 
 
-def stored_product(run: FloatArithmetic, operand: FileOperand, constant: Array, value: SSAValue) -> SSAValue:
-    """The product of an operand and a constant as real numbers, quantized to the result's type."""
+def stored_apart(
+    run: FloatArithmetic, operand: FileOperand, constant: Array, value: SSAValue, unit: np.float32 = ONE
+) -> SSAValue:
+    """The sum or product of an operand and a constant as multiples of `unit`, quantized to the result's type."""
     if not operand.is_followed(constant.shape if constant.ndim > CHANNELS else ()):
-        return stored_again(run, value, ONE)
-    return requantized(run, UnroundedFloats(value), RangeFactors.of(of_dtype(run.kernel.output_type)))
+        return stored_again(run, value, unit)
+    return requantized(run, UnroundedFloats(value), RangeFactors.of(of_dtype(run.kernel.output_type), unit))
 
 
 def wide(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32) -> SSAValue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64
+from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
@@ -14,7 +14,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import UnroundedFloats
-from zeropoint.numerics.openvino import PerChannel, RangeFactors, moved_ends, rescaling
+from zeropoint.numerics.openvino import PerChannel, RangeFactors, is_symmetric, keeps_integers, moved_ends, rescaling
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.storage import dtype_range
 
@@ -76,8 +76,27 @@ def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
 
 def stored_again(run: FloatArithmetic, value: SSAValue, unit: np.float32) -> SSAValue:
     """Multiples of `unit`, in f32, quantized to the result's type with two roundings before the last."""
-    k, shift = rescaling(*moved_ends(of_dtype(run.kernel.output_type), unit))
-    return stored_steps(run, run.plus(run.times(value, np.float32(k)), np.float32(shift)))
+    result = of_dtype(run.kernel.output_type)
+    k, shift = rescaling(*moved_ends(result, unit))
+    product = run.times(value, np.float32(k))
+    if is_symmetric(shift, result):
+        return stored(run, product)
+    return stored_steps(run, run.plus(product, np.float32(shift)))
+
+
+def kept(
+    run: FloatArithmetic, value: SSAValue, given: UniformQuantizedType, low: PerChannel, high: PerChannel
+) -> SSAValue | None:
+    """The stored integers of another type, in f32, as those of the result, if OpenVINO keeps them (`keeps_integers`).
+
+    `low` and `high` are the ends of the result's range in steps of the other type.
+    """
+    wanted = run.kernel.output_type
+    if given.zero_points.any() or given.storage.dtype != wanted.storage.dtype:
+        return None
+    if not keeps_integers(low, high, of_dtype(wanted)):
+        return None
+    return run.stored(run.plus(run.to(value, i32), -wanted.zero_point))
 
 
 def stored_steps(run: FloatArithmetic, steps: SSAValue) -> SSAValue:

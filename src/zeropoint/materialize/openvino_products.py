@@ -15,8 +15,8 @@ from zeropoint.materialize.openvino_constants import (
     ONE,
     in_file,
     real_constant,
+    stored_apart,
     stored_in_range,
-    stored_product,
     wide,
 )
 from zeropoint.materialize.openvino_floats import REASON, above_zero, of_dtype, stored_again
@@ -45,7 +45,7 @@ def _with_constant(run: FloatArithmetic, value: SSAValue, operand: FileOperand, 
     units = in_file(operand, constant) * np.float32(operand.kind.scale)
     if is_by_channel(units.shape) and (units > 0).all():
         return stored_in_range(run, operand, centred, units)
-    return stored_product(run, operand, units, run.made(hlo.MultiplyOp(centred, wide(run, centred, units))))
+    return stored_apart(run, operand, units, run.made(hlo.MultiplyOp(centred, wide(run, centred, units))))
 
 
 def _product(run: FloatArithmetic, values: list[SSAValue], pair: tuple[FileOperand, FileOperand]) -> SSAValue:

@@ -49,12 +49,14 @@ Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided 
 from the shift.
 
 A value that is stored again with other parameters, such as an operand of a concatenation, is multiplied and shifted
-with two roundings: `rescaling`.
+with two roundings: `rescaling`. To i8 with zero point 0, it is only multiplied (`is_symmetric`). If a value with zero
+point 0 is stored again, also times a constant or plus one, and no end of its type's range would move by a step, the
+integers stay as they are (`keeps_integers`).
 
 The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.
 
 Sources: the CPU plugin's post-operations (dnnl_postops_composer) and fake quantization, and the low precision
-transformations of Add, Multiply and Subtract.
+transformations of Add, Multiply and Subtract, and EliminateFakeQuantize.
 """
 
 from __future__ import annotations
@@ -72,6 +74,10 @@ PerChannel = np.float32 | NDArray[np.float32]
 STEPS, ZERO = F32(255), F32(0)
 NEGLIGIBLE = F32(0.00001)
 """A shift below this share of the range is dropped."""
+UNEQUAL = F32(0.0001)
+"""The least distance of a shift from that of zero point 0, in steps."""
+LESS_THAN_A_STEP = F32(255 / 256)
+"""The greatest distance of the ends of two ranges that are taken as one."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +202,18 @@ def rescaling(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel
     `high` are the ends of its range in units of `v`."""
     k = STEPS / (high - low)
     return k, -low * k
+
+
+def is_symmetric(shift: PerChannel, result: AffineParameters) -> bool:
+    """Whether nothing is added before a result of i8 is rounded: the shift is that of zero point 0."""
+    return result.storage_min < 0 and bool(np.all(abs(shift + F32(result.storage_min)) < UNEQUAL))
+
+
+def keeps_integers(low: PerChannel, high: PerChannel, result: AffineParameters) -> bool:
+    """Whether stored integers with zero point 0 stay as they are. `low` and `high` are the ends of the result's range
+    in units of these integers."""
+    ends = ((low, result.storage_min), (high, result.storage_max))
+    return all(bool(np.all(abs(found - F32(end)) <= LESS_THAN_A_STEP)) for found, end in ends)
 
 
 def moved_ends(result: AffineParameters, unit: PerChannel, steps: PerChannel = ZERO) -> tuple[PerChannel, PerChannel]:

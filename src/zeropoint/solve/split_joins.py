@@ -163,7 +163,8 @@ class _Reader:
             seen = amplified(one, self.index, (size * whole[0], size * whole[1]))
             if seen is not None and size > 0:
                 least = max(seen.gain * size * step_for(whole), step_for(output))
-                found.append((seen.gain * step_for(whole) / least, value_name(inside[0].value)))
+                times = seen.gain * step_for(whole) / least if least else 0.0  # all results are 0
+                found.append((times, value_name(inside[0].value)))
         times, name = max(found)
         return (name, times) if times > PART_TOLERANCE else None
 

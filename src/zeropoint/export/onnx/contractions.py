@@ -20,6 +20,7 @@ from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
 from zeropoint.export.onnx.graph import Attributes
 from zeropoint.export.onnx.weight_forms import written_type
+from zeropoint.export.onnx.wrong_padding import is_padded_wrong
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.contractions import adds_pairs
 from zeropoint.ir.quant import Storage, UniformQuantizedType
@@ -161,7 +162,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
         weights = _weights(kernel, emit, kernel.port(op.rhs), orders[1], flipped, pairs)
         attributes = conv_attributes(op, weights.shape[2:], kernel.region)
     source = emit.transposed(_data(kernel, emit, data), orders[0], name)
-    if emit.for_openvino and not dilated and (_is_strided_point(attributes) or _is_padded_plane(source, attributes)):
+    if emit.for_openvino and not dilated and is_padded_wrong(source, attributes):
         pads = padding_values(op.padding, rank)
         source = emit.padded(source, [(0, 0), (0, 0), *pads], f"{name}/padding")
         attributes = {**attributes, "pads": [0] * (2 * rank)}
@@ -174,20 +175,6 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     made = clamped(kernel, made, emit, f"{name}/clip")
     back = [orders[2].index(axis) for axis in range(len(shape))]
     emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))
-
-
-def _is_strided_point(attributes: Attributes) -> bool:
-    """Whether a window of one element has steps and padding. OpenVINO 2026.4.1 computes such windows of integers wrong,
-    even in another number."""
-    sizes, strides, pads = (cast("list[int]", attributes[name]) for name in ("kernel_shape", "strides", "pads"))
-    return max(sizes, default=0) == 1 and max(strides) > 1 and any(pads)
-
-
-def _is_padded_plane(source: Tensor, attributes: Attributes) -> bool:
-    """Whether a window in groups over three dimensions has padding beside a first one of size 1. OpenVINO 2026.4.1
-    computes it wrong if each group has one channel and several results."""
-    pads = cast("list[int]", attributes["pads"])
-    return len(pads) == 6 and source.shape[2] == 1 and any(pads[::3]) and attributes["group"] != 1
 
 
 def conv_attributes(op: ConvolutionOp, extents: Sequence[int], place: Operation) -> Attributes:

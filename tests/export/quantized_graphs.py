@@ -1,0 +1,72 @@
+"""Models with casts for OpenVINO, and whether its results are predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from export import openvino_graphs
+from zeropoint.export import export_program
+from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.frontend.onnx import load_onnx_model
+from zeropoint.interp import Interpreter
+from zeropoint.ir.tensors import Array
+from zeropoint.pipeline import Options, quantize
+
+Type = tuple[float, int]
+"""Scale and zero point of a u8 value."""
+
+
+class Graph(openvino_graphs.Graph):
+    """A model with casts. `ports` has the shape, scale and zero point of every input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ports: dict[str, tuple[tuple[int, ...], Type, type[np.integer]]] = {}
+
+    def input(self, shape: tuple[int, ...], kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        name = f"x{len(self.ports)}"
+        self.ports[name] = shape, kind, dtype
+        return self.cast(name, kind, dtype)
+
+    def cast(self, value: str, kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        made = self.node("QuantizeLinear", value, *self._parameters(kind, dtype))
+        return self.node("DequantizeLinear", made, *self._parameters(kind, dtype))
+
+    def stored(self, shape: tuple[int, ...], kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        info = np.iinfo(dtype)
+        array = self.random.integers(max(info.min, -60), info.max + 1, shape).astype(dtype)
+        return self.node("DequantizeLinear", self._added(array), *self._parameters(kind, dtype))
+
+    def integers(self, *numbers: int) -> str:
+        return self._added(np.array(numbers))
+
+    def _parameters(self, kind: Type, dtype: type[np.integer]) -> list[str]:
+        return [self.constant(np.array(kind[0])), self._added(np.array(kind[1], dtype))]
+
+    def _added(self, array: Array) -> str:
+        name = f"stored{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+
+def is_predicted(graph: Graph, outputs: list[str], path: Path, given: Mapping[str, Array] | None = None) -> None:
+    """Whether OpenVINO's results are predicted, for random integers of the inputs' types or the numbers `given`."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, port[0]) for name, port in graph.ports.items()]
+    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    proto = helper.make_graph(graph.nodes, "g", ports, made, graph.weights)
+    model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result = quantize(load_onnx_model(model, {}), [], Options(target="openvino-vnni"))
+    export_program(result.propagated, path / "m.onnx")
+    file, predict = OpenVinoFile(path / "m.onnx"), Interpreter(result.quantized)
+    sample = {
+        name: ((graph.random.integers(0, 256, shape) + np.iinfo(dtype).min - zero) * scale).astype(np.float32)
+        for name, (shape, (scale, zero), dtype) in graph.ports.items()
+    }
+    sample.update(given or {})
+    expected = predict(sample)
+    for name, found in file(sample).items():
+        np.testing.assert_array_equal(found, expected[name])
