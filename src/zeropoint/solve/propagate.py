@@ -174,8 +174,9 @@ class _Settlement:
         """Record the facts of a region's weight and of its results."""
         region = kernel.region
         weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
+        bias = real_bias_facts(kernel, found)
         for port, output in outputs.items():
-            state_facts(region, [*weight, *self._facts(kernel, port, output), *real_bias_facts(kernel, found)], facts_name(~port))
+            state_facts(region, [*weight, *self._facts(kernel, port, output), *bias], facts_name(~port))
 
     def _pinned(self, constant: SSAValue) -> UniformQuantizedType | None:
         """The type that the model pins a constant to. It is also set as an attribute, because `move_rescales` reads it
