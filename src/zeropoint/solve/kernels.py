@@ -227,7 +227,7 @@ class KernelChoice:
         if region in self.recurrent.regions:
             return self.recurrent.rows(region)
         name = region.logical_kernel.data
-        more = sorted(self.target.recurrent_rows.get(name, ()), key=lambda row: row.output.storage.type.width)
+        more = sorted(self.target.last_rows.get(name, ()), key=lambda row: row.output.storage.type.width)
         return (*self.target.by_kernel.get(name, ()), *more)
 
     def _why_none(self, region: QuantizeRegionOp, rows: Sequence[KernelRow], asked: KernelSignature) -> str:

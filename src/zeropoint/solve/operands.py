@@ -183,3 +183,10 @@ def weight_facts(kernel: ChosenKernel, found: Sequence[Attribute], pinned: Unifo
     listed = ", ".join(map(str, grown[:CHANNELS_LISTED].tolist())) + (", ..." if len(grown) > CHANNELS_LISTED else "")
     which = f"channel {listed}" if made.is_per_channel else "all channels"
     return [Fact("weight scale", f"greater than pinned: {which}", "kernel", f"accumulator of {kernel.name}")]
+
+
+def real_bias_facts(kernel: ChosenKernel, found: Sequence[Attribute]) -> list[Fact]:
+    """The fact that a bias is not rounded to steps of the products; empty if it is."""
+    if not any(isinstance(spec, NoQuantizedType) for spec in found[2:3]):
+        return []
+    return [Fact("bias", "the model's floats, added in f32", "kernel", f"kernel {kernel.name}")]

@@ -66,7 +66,7 @@ from zeropoint.solve.keep_float import state_fixed_ranges
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.model_rounding import round_as_the_model
 from zeropoint.solve.moved_ranges import limit_moved_ranges
-from zeropoint.solve.operands import operand_type, weight_facts
+from zeropoint.solve.operands import operand_type, real_bias_facts, weight_facts
 from zeropoint.solve.quantized_twice import drop_copies
 from zeropoint.solve.read_ranges import narrow_ranges
 from zeropoint.solve.rescale import is_rescale, rescale_region
@@ -174,8 +174,9 @@ class _Settlement:
         """Record the facts of a region's weight and of its results."""
         region = kernel.region
         weight = weight_facts(kernel, found, self._pinned(region.inputs[1]) if len(found) > 1 else None)
+        bias = real_bias_facts(kernel, found)
         for port, output in outputs.items():
-            state_facts(region, [*weight, *self._facts(kernel, port, output)], facts_name(~port))
+            state_facts(region, [*weight, *self._facts(kernel, port, output), *bias], facts_name(~port))
 
     def _pinned(self, constant: SSAValue) -> UniformQuantizedType | None:
         """The type that the model pins a constant to. It is also set as an attribute, because `move_rescales` reads it

@@ -175,6 +175,7 @@ class KernelRow:
     - `nonzero`: the number of an operand in which the kernel refuses zeros.
     - `activation_scales`: `per_row` if the kernel rounds rows of 16-bit activations to 8 bits (`numerics.row_scales`).
     - `recurrent`: only for kernels of a recurrence (`solve/recurrences.py`) and for types that the model pins.
+    - `pinned`: only for types that the model pins.
     - `same_storage`: requires one storage for all wildcards.
     - `profile`: the kernel's own rounding, if it differs from the target's.
     - `checked`: the runtime version and the test that confirmed the row; empty if unconfirmed.
@@ -199,6 +200,7 @@ class KernelRow:
     nonzero: int | None = None
     activation_scales: str = ""
     recurrent: bool = False
+    pinned: bool = False
 
     @property
     def outputs(self) -> tuple[PortRule, ...]:
@@ -324,12 +326,17 @@ class Target:
     @cached_property
     def by_kernel(self) -> Mapping[str, tuple[KernelRow, ...]]:
         """The rows of each kernel, in the order of the table, without those for recurrences."""
-        return _by_kernel(row for row in self.rows if not row.recurrent)
+        return _by_kernel(row for row in self.rows if not row.recurrent and not row.pinned)
 
     @cached_property
     def recurrent_rows(self) -> Mapping[str, tuple[KernelRow, ...]]:
         """The rows of each kernel that are for recurrences, in the order of the table."""
         return _by_kernel(row for row in self.rows if row.recurrent)
+
+    @cached_property
+    def last_rows(self) -> Mapping[str, tuple[KernelRow, ...]]:
+        """The rows of each kernel that others take precedence of outside of recurrences."""
+        return _by_kernel(row for row in self.rows if row.recurrent or row.pinned)
 
     def adds_real(self, kernel: str, index: int) -> bool:
         """Whether operand `index` of a kernel is a bias that may be a real number."""
@@ -342,7 +349,7 @@ class Target:
 
     def fitting(self, kernel: str, signature: KernelSignature | None = None) -> Iterator[KernelRow]:
         """The rows of a logical kernel that fit the signature, in order of preference."""
-        for row in (*self.by_kernel.get(kernel, ()), *self.recurrent_rows.get(kernel, ())):
+        for row in (*self.by_kernel.get(kernel, ()), *self.last_rows.get(kernel, ())):
             if signature is None or row.storages(signature) is not None:
                 yield row
 

@@ -64,6 +64,7 @@ COLUMNS = (
     "nonzero",
     "activation_scales",
     "recurrent",
+    "pinned",
     "intermediate",
     "same_storage",
     "profile",
@@ -366,5 +367,6 @@ def _rows(entry: _Entry) -> list[KernelRow]:
         entry.of_type("nonzero", int, "a whole number") if "nonzero" in entry.columns else None,
         entry.text("activation_scales", ""),
         entry.of_type("recurrent", bool, "true or false", False),
+        entry.of_type("pinned", bool, "true or false", False),
     )
     return [replace(row, kernel=kernel) for kernel in entry.kernels]
