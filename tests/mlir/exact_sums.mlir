@@ -108,7 +108,7 @@ func.func @main(%x: tensor<2x100x700xf32>) -> tensor<2xf32> {
 // CHECK:       %[[S:[0-9a-z_]*]] = stablehlo.reduce(%[[U]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [2]
 // CHECK:       stablehlo.constant dense<2.44140625E-4>
 // CHECK:       %[[HIGH:[0-9a-z_]*]] = stablehlo.floor
-// CHECK:       %[[LOW:[0-9a-z_]*]] = stablehlo.subtract %[[S]]
+// CHECK:       %[[LOW:[0-9a-z_]*]] = stablehlo.add %[[S]]
 // CHECK:       stablehlo.reduce(%[[HIGH]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
 // CHECK:       stablehlo.reduce(%[[LOW]] init: %{{[0-9a-z_]*}}) applies stablehlo.add across dimensions = [1]
 
