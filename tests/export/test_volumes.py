@@ -9,7 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import zeropoint as zp
+from export.text_networks import text_network
 from oracle.litert import operators
+from zeropoint.export.errors import ExportError
 from zeropoint.export.litert.model import litert_model
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.export.tosa.model import tosa_text
@@ -84,3 +87,24 @@ def test_tosa_files_have_one_convolution_over_images(name: str) -> None:
     groups = int(str(WINDOWS[name][2].get("group", 1)))
     assert text.count("tosa.conv2d") == 2 + groups
     assert "tosa.transpose" not in text
+
+
+@pytest.mark.parametrize("attributes", ["kernel_shape=[2,2,3]", "kernel_shape=[3,3,1], strides=[2,1,2]",
+    "kernel_shape=[2,3,3], pads=[1,0,1,0,1,1], count_include_pad=1"])  # fmt: skip
+@pytest.mark.parametrize("profile", [None, "xnnpack"])
+def test_averages_over_volumes_are_predicted(attributes: str, profile: str | None, tmp_path: Path) -> None:
+    body = f"c = Conv(x, w)\n p = AveragePool<{attributes}>(c)\n y = Conv(p, v)"
+    given, weights = "(float[2,3,4,5,6] x) => (float[N,M,A,B,C] y)", {"w": (4, 3, 1, 1, 1), "v": (3, 4, 1, 1, 1)}
+    model, samples = text_network(given, weights, body)
+    made = zp.quantize(model, samples, target="litert", profile=profile, effort="none")
+    made.export(tmp_path / "m.tflite")
+    file = LiteRTFile(tmp_path / "m.tflite", reference=profile is None)
+    for sample in samples:
+        np.testing.assert_array_equal(file(sample)["y"], made(**sample)["y"])
+
+
+def test_padding_of_volumes_that_does_not_count_is_refused(tmp_path: Path) -> None:
+    body = "y = AveragePool<kernel_shape=[2,2,2], pads=[1,1,1,0,0,0]>(x)"
+    model, samples = text_network("(float[1,3,4,4,4] x) => (float[N,M,A,B,C] y)", {}, body)
+    with pytest.raises(ExportError, match="whose padding does not count, expected padding that counts"):
+        zp.quantize(model, samples, target="litert", effort="none").export(tmp_path / "m.tflite")

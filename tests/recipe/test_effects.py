@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -242,3 +243,11 @@ def test_a_type_of_a_constant_that_its_kernel_does_not_take_is_refused() -> None
     message = r"key 'scale': found 0.0625, expected a constant whose type is free; joined of target tosa reads it as"
     with pytest.raises(zp.RecipeError, match=message):
         zp.quantize(TABLE, INDICES, target="tosa", effort="none", recipe=[{"name": "other", "scale": 0.0625}])
+
+
+@pytest.mark.parametrize("demand", [{"quantize": False}, {"bits": 16}, {"range": [-3, 3]}])
+def test_rules_for_ops_that_a_file_has_quantized_already(demand: dict[str, Any], tmp_path: Path) -> None:
+    """`quantize: false` was ignored, and others were said to match ops that stay float."""
+    made(CHAIN, target="stablehlo").export(tmp_path / "m.stablehlo.mlir")
+    with pytest.raises(zp.Error, match="matches only ops that the file has quantized already, which no recipe changes"):
+        zp.quantize(tmp_path / "m.stablehlo.mlir", target="stablehlo", recipe=[{"name": "first", **demand}])

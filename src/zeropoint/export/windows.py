@@ -120,6 +120,12 @@ def is_image_window(op: ReduceWindowOp) -> bool:
     return len(sizes) in (3, 4) and sizes[0] == 1 == sizes[-1] and not _is_dilated(op)
 
 
+def is_volume_window(op: ReduceWindowOp) -> bool:
+    """Whether a window covers three dimensions of [batch, ..., channels] and is not dilated."""
+    sizes = array_values(op.window_dimensions)
+    return len(sizes) == 5 and sizes[0] == 1 == sizes[-1] and not _is_dilated(op)
+
+
 def _is_dilated(op: ReduceWindowOp) -> bool:
     return any(step != 1 for array in (op.base_dilations, op.window_dilations) for step in array_values(array))
 

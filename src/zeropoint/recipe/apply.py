@@ -41,7 +41,7 @@ from zeropoint.ir.quant import (
     UniformQuantizedType,
 )
 from zeropoint.ir.quant.parameters import CalibratedParameters
-from zeropoint.ir.stablehlo import ConstantOp
+from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensor_names import ops_of_tensor
 from zeropoint.ir.tensors import element_of, with_element
 from zeropoint.recipe.rules import OF_TENSORS, RecipeError, RecipeRules, Rule, Subgraph, check_numbers, numbers_of
@@ -131,6 +131,13 @@ def _around_constants(program: Program, rule: Rule) -> Iterator[QuantizeRegionOp
                 yield op
 
 
+def _is_quantized(op: Operation) -> bool:
+    """Whether an op computes with quantized values, as those of a quantized StableHLO file do."""
+    kinds = [element_of(value) for value in (*op.operands, *op.results)]
+    is_cast = isinstance(op, UniformQuantizeOp | UniformDequantizeOp | QuantizeCastOp | DequantizeCastOp)
+    return not is_cast and any(isinstance(kind, UniformQuantizedType) for kind in kinds)
+
+
 def _check_effect(program: Program, rule: Rule, selected: list[Operation], original: Program | None) -> None:
     """Raise RecipeError if a rule has no effect: it matches nothing, or nothing that it can change.
 
@@ -155,7 +162,14 @@ def _check_effect(program: Program, rule: Rule, selected: list[Operation], origi
                 f"{_advice(program, rule)}"
             )
         raise RecipeError(f"{rule}: matches nothing in the model, expected one op or more{_advice(program, rule)}")
-    if not any(isinstance(op, QuantizeRegionOp) for op in selected) and set(rule.settings) != {"quantize"}:
+    if any(isinstance(op, QuantizeRegionOp) for op in selected):
+        return
+    if any(map(_is_quantized, selected)):
+        raise RecipeError(
+            f"{rule}: matches only ops that the file has quantized already, which no recipe changes; quantize the "
+            "float model with it"
+        )
+    if set(rule.settings) != {"quantize"}:
         kinds = ", ".join(sorted({op.name for op in selected}))
         raise RecipeError(f"{rule}: matches only {kinds}, which no kernel covers and which stays float")
 

@@ -17,7 +17,15 @@ from zeropoint.export.litert.contractions import padded
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.maxima import maxima
 from zeropoint.export.litert.padding import sliced
-from zeropoint.export.windows import ExportedWindow, WindowRun, image_padding, is_image_window, pool_window
+from zeropoint.export.litert.volume_means import volume_means
+from zeropoint.export.windows import (
+    ExportedWindow,
+    WindowRun,
+    image_padding,
+    is_image_window,
+    is_volume_window,
+    pool_window,
+)
 from zeropoint.ir.stablehlo import ReduceWindowOp
 from zeropoint.ir.tensors import shape_of
 
@@ -26,8 +34,8 @@ def pool(op_name: str) -> Callable[[ExportKernel, LitertEmission], None]:
     """The converter of maxima or averages over windows."""
 
     def convert(kernel: ExportKernel, emit: LitertEmission) -> None:
-        if op_name == "MAX_POOL_2D" and not is_image_window(kernel.first(ReduceWindowOp)):
-            maxima(kernel, emit)
+        if (other := _by_places(op_name, kernel)) is not None:
+            other(kernel, emit)
             return
         source, window = emit.operand(kernel.region.inputs[0], kernel.specs[0]), pool_window(kernel)
         shape = shape_of(kernel.first(ReduceWindowOp).inputs[0])
@@ -58,6 +66,14 @@ def pool(op_name: str) -> Callable[[ExportKernel, LitertEmission], None]:
             emit.reshape(last, result)
 
     return convert
+
+
+def _by_places(op_name: str, kernel: ExportKernel) -> Callable[[ExportKernel, LitertEmission], None] | None:
+    """The converter of a pool whose window is not over an image; None if it is."""
+    op = kernel.first(ReduceWindowOp)
+    if op_name == "MAX_POOL_2D":
+        return None if is_image_window(op) else maxima
+    return volume_means if is_volume_window(op) else None
 
 
 def _temporary(kernel: ExportKernel, emit: LitertEmission, shape: tuple[int, ...]) -> int:
