@@ -137,8 +137,9 @@ def test_readers_whose_results_are_not_observed_run_again_too() -> None:
     asked = instrument(fuse(network(moved=True)), asks=lambda _: lambda value: not isinstance(value, OpResult))
     assert [op.stats_key.data for op in asked.entry.ops if isinstance(op, StatisticsRefOp)] == ["x0"]
     engine = CountingEngine(QuickestEngine(10**9))
-    given = samples()
-    given[0]["x0"][0, 1, 0, 0] = 400  # so that there is a choice of ranges
+    random = np.random.default_rng(0)
+    given = [{"x0": random.standard_normal((1, CHANNELS, 3, 3), np.float32)} for _ in range(400)]
+    given[0]["x0"][0, 1, 0, 0] = 40  # so that there is a choice of ranges
     found = collect(asked, given, observer=DEFAULT_OBSERVER, engine=engine)
     assert engine.prepared == 1
     assert list(found.observations) == ["x0"]
