@@ -48,31 +48,32 @@ func.func @main(%x: tensor<1x8x6x5xf32> {zeropoint.name = "x"}) -> (tensor<1x8x6
 }"""
 
 
-def block() -> Program:
+def block(images: int = 1) -> Program:
     """A block of ConvNeXt: a depthwise convolution, a norm and two products of the channels, which are last there."""
     random = np.random.default_rng(0)
-    text = BLOCK
+    text = BLOCK.replace("tensor<1x6", f"tensor<{images}x6").replace("tensor<1x8x6", f"tensor<{images}x8x6")
     for name, shape in (("A", (8, 16)), ("B", (16, 8))):
         text = text.replace(f"dense<{name}>", f"dense<{random.normal(0, 0.5, shape).round(3).tolist()}>")
     return parse_program(text)
 
 
-def samples(count: int = 6) -> list[dict[str, np.ndarray]]:
+def samples(count: int = 6, images: int = 1) -> list[dict[str, np.ndarray]]:
     random = np.random.default_rng(1)
-    return [{"x": random.standard_normal((1, 8, 6, 5)).astype(np.float32)} for _ in range(count)]
+    return [{"x": random.standard_normal((images, 8, 6, 5)).astype(np.float32)} for _ in range(count)]
 
 
-def test_products_of_pixels_and_the_ops_around_them_are_of_rows() -> None:
-    program = block()
+@pytest.mark.parametrize("images", [1, 2])
+def test_products_of_pixels_and_the_ops_around_them_are_of_rows(images: int) -> None:
+    program = block(images)
     made = with_pixel_products(program, 1)
     verify(made.module)
-    for given in samples(2):
+    for given in samples(2, images):
         assert Interpreter(made)(given)["y"].tobytes() == Interpreter(program)(given)["y"].tobytes()
     products = [op for op in made.entry.ops if isinstance(op, DotGeneralOp)]
-    assert [shape_of(op.result) for op in products] == [(6, 5, 16), (6, 5, 8)]
+    assert [shape_of(op.result) for op in products] == [(6 * images, 5, 16), (6 * images, 5, 8)]
     reshapes = [op for op in made.entry.ops if isinstance(op, ReshapeOp)]
     # At the two transposes, and the one around the means.
-    assert [shape_of(op.result) for op in reshapes] == [(6, 5, 8), (6, 5, 1), (1, 6, 5, 8)]
+    assert [shape_of(op.result) for op in reshapes] == [(6 * images, 5, 8), (6 * images, 5, 1), (images, 6, 5, 8)]
 
 
 @pytest.mark.parametrize("channel", [None, 3])
@@ -97,10 +98,11 @@ func.func @main(%x: tensor<1x4x6x5xf32>) -> tensor<1x4x6x5xf32> {
     assert [shape_of(op.result) for op in made.entry.ops if isinstance(op, DotGeneralOp)] == [(1, 4, 6, 5)]
 
 
+@pytest.mark.parametrize("images", [1, 2])
 @pytest.mark.parametrize("isa", HERE, ids=lambda isa: isa.name)
-def test_their_integers_are_computed_by_the_kernel_of_contractions(isa: InstructionSet) -> None:
+def test_their_integers_are_computed_by_the_kernel_of_contractions(isa: InstructionSet, images: int) -> None:
     """They were loop nests: a ConvNeXt of 64 x 64 pixels took 0.50 ms, now 0.08."""
-    program, given = block(), samples()
+    program, given = block(images), samples(images=images)
     integer = quantize(program, given, Options(effort="none")).integer
     assert_native_is_exact(integer, given[:2], isa)
     kernels = [type(step.kernel).__name__ for step in steps_of(integer, isa).steps]

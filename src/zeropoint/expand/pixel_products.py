@@ -1,4 +1,4 @@
-"""Products of the channels of single images that have their channels last, as products of rows.
+"""Products of the channels of images that have their channels last, as products of rows.
 
 ```mlir
 %1 = stablehlo.transpose %0, dims = [0, 2, 3, 1] : (tensor<1x40x16x16xi8>) -> tensor<1x16x16x40xi8>
@@ -15,7 +15,7 @@ becomes
 ```
 In a program with convolutions, values of rank 4 are stored with the dimension of its channels innermost. Here that is
 another one than the dimension that is multiplied, and the product would be a loop nest. Elementwise ops, sums and
-broadcasts around such products lose the first dimension, too: layer norms and GELUs of ConvNeXt.
+broadcasts around such products have one dimension for images and rows, too: layer norms and GELUs of ConvNeXt.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WINDOWED = (hlo.ConvolutionOp, hlo.ReduceWindowOp, hlo.PadOp)
 
 
 def with_pixel_products(program: Program, channel: int | None) -> Program:
-    """A copy in which products of pixels with a matrix, and what surrounds them, have no dimension for the image.
+    """A copy in which products of pixels with a matrix, and what surrounds them, have one dimension for images and rows.
 
     The program itself is returned if it has none. `channel` is the dimension of channels in its convolutions.
     """
@@ -63,31 +63,20 @@ def with_pixel_products(program: Program, channel: int | None) -> Program:
 
 
 def _is_product(op: Operation) -> bool:
-    """Whether an op multiplies the last dimension of one image, channels last, by a constant matrix."""
-    if not isinstance(op, hlo.DotGeneralOp) or not _has_one_image(op.lhs) or len(shape_of(op.rhs)) != 2:
+    """Whether an op multiplies the last dimension of images, channels last, by a constant matrix."""
+    if not isinstance(op, hlo.DotGeneralOp) or len(shape_of(op.lhs)) != IMAGE or len(shape_of(op.rhs)) != 2:
         return False
     dims = op.dot_dimension_numbers.data
     weights = op.rhs.owner.operands[0] if isinstance(op.rhs.owner, hlo.ConvertOp) else op.rhs
     return not dims.lhs_batching_dimensions and dims.lhs_contracting_dimensions == (3,) and is_constant(weights)
 
 
-def _has_one_image(value: SSAValue) -> bool:
-    shape = shape_of(value)
-    return len(shape) == IMAGE and shape[0] == 1
-
-
-def _loses(value: SSAValue) -> bool:
-    """Whether a value may lose its first dimension."""
-    shape = shape_of(value)
-    return len(shape) > 1 and shape[0] == 1
-
-
 def _values(op: Operation) -> Iterator[SSAValue]:
-    """The operands and results of an op that lose their first dimension."""
+    """The operands and results of an op whose first two dimensions become one."""
     first_only = (fxp.RequantizeOp, fxp.TableOp, hlo.DotGeneralOp, hlo.ReduceOp)
     operands: Sequence[SSAValue] = op.operands[:1] if isinstance(op, first_only) else op.operands
     if isinstance(op, hlo.BroadcastInDimOp) and 0 not in array_values(op.broadcast_dimensions):
-        operands = ()
+        operands = ()  # the same numbers for every image
     rank = len(shape_of(op.results[0]))
     for value in operands:
         # A scalar bound of a clamp stays as it is.
@@ -97,18 +86,25 @@ def _values(op: Operation) -> Iterator[SSAValue]:
 
 
 def _is_known(op: Operation) -> bool:
-    """Whether an op computes the same without the first dimension of its values."""
-    if isinstance(op, hlo.ConstantOp) or not op.results or not all(map(_loses, _values(op))):
+    """Whether an op computes the same if the first two dimensions of its values are one."""
+    if isinstance(op, hlo.ConstantOp) or not op.results or any(len(shape_of(value)) < 2 for value in _values(op)):
         return False
     if isinstance(op, hlo.BroadcastInDimOp):
-        dims = array_values(op.broadcast_dimensions)
-        return 0 not in dims or dims[0] == 0
+        dims, (images, rows, *_) = array_values(op.broadcast_dimensions), shape_of(op.result)
+        if 0 in dims:
+            return [*dims[:2]] == [0, 1] and [*shape_of(op.operand)[:2]] == [images, rows]
+        return images == 1 or 1 not in dims
     if isinstance(op, hlo.ReduceOp):
-        return len(op.operands) == 2 and 0 not in array_values(op.dimensions)
+        return len(op.operands) == 2 and min(array_values(op.dimensions)) > 1
     if isinstance(op, hlo.ReshapeOp):  # dimensions of size 1 at the end, as around the mean of a row
         before, after = (tuple(shape_of(value)) for value in (op.operand, op.result))
         common = min(len(before), len(after))
         return before[:common] == after[:common] and {*before[common:], *after[common:]} == {1}
+    if isinstance(op, fxp.RequantizeOp) and op.axis is not None and op.axis.value.data < 2:
+        return False
+    kinds = [element_of(value) for value in _values(op)]
+    if any(isinstance(kind, UniformQuantizedType) and kind.axis is not None and kind.axis < 2 for kind in kinds):
+        return False
     return isinstance(op, ELEMENTWISE) or _is_product(op)
 
 
@@ -132,21 +128,22 @@ def _connected(program: Program, product: Operation) -> set[Operation]:
 
 
 def _type(value: SSAValue) -> TensorType[Attribute]:
-    """The type of a value without its first dimension. The axis of a quantized type moves."""
-    element = element_of(value)
+    """The type of a value with one dimension for its first two. The axis of a quantized type moves."""
+    element, (images, rows, *others) = element_of(value), shape_of(value)
     if isinstance(element, UniformQuantizedType) and element.axis is not None:
         element = UniformQuantizedType(replace(element.data, axis=element.axis - 1))
-    return TensorType(element, shape_of(value)[1:])
+    return TensorType(element, [images * rows, *others])
 
 
 def _properties(op: Operation) -> dict[str, Attribute]:
-    """The properties that number dimensions, without the first dimension."""
+    """The properties that number dimensions, if the first two are one."""
     if isinstance(op, fxp.RequantizeOp) and op.axis is not None:
         return {"axis": IntegerAttr(int(op.axis.value.data) - 1, i64)}
     if isinstance(op, hlo.ReduceOp):
         return {"dimensions": i64_array([d - 1 for d in array_values(op.dimensions)])}
     if isinstance(op, hlo.BroadcastInDimOp):
-        return {"broadcast_dimensions": i64_array([d - 1 for d in array_values(op.broadcast_dimensions) if d])}
+        numbers = dict.fromkeys(max(0, d - 1) for d in array_values(op.broadcast_dimensions))
+        return {"broadcast_dimensions": i64_array([*numbers])}
     if isinstance(op, hlo.DotGeneralOp):
         dims = replace(op.dot_dimension_numbers.data, lhs_contracting_dimensions=(2,))
         return {"dot_dimension_numbers": DotDimensionNumbersAttr(dims)}
@@ -155,7 +152,7 @@ def _properties(op: Operation) -> dict[str, Attribute]:
 
 @dataclass
 class _Rewriting:
-    """Rebuilds a group of ops without the first dimension."""
+    """Rebuilds a group of ops with one dimension for the first two."""
 
     program: Program
     taken: set[Operation]
@@ -174,7 +171,7 @@ class _Rewriting:
     def _rebuild(self, op: Operation) -> None:
         losing = {*_values(op)}
         new: Operation = type(op).create(
-            operands=[self._without(value, op) if value in losing else value for value in op.operands],
+            operands=[self._joined(value, op) if value in losing else value for value in op.operands],
             result_types=[_type(result) for result in op.results],
             properties={**op.properties, **_properties(op)},
             attributes=dict(op.attributes),
@@ -183,8 +180,8 @@ class _Rewriting:
         self._insert(new, op)
         self.made.update(zip(op.results, new.results, strict=True))
 
-    def _without(self, value: SSAValue, before: Operation) -> SSAValue:
-        """A value without its first dimension: a reshape if no op of the group computes it."""
+    def _joined(self, value: SSAValue, before: Operation) -> SSAValue:
+        """A value with one dimension for its first two: a reshape if no op of the group computes it."""
         if value not in self.made:
             type_: TensorType[Any] = _type(value)
             owner = value.owner
@@ -193,7 +190,7 @@ class _Rewriting:
         return self.made[value]
 
     def _back(self, result: OpResult) -> None:
-        """Let readers outside of the group read the value with its first dimension."""
+        """Let readers outside of the group read the value as it was."""
         outside = [use for use in result.uses if use.operation not in self.taken]
         if not outside:
             return
