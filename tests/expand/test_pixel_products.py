@@ -1,4 +1,4 @@
-"""Products of pixels, channels last, in networks whose convolutions have them first: the same bits, as products of rows."""
+"""Products of pixels with channels last, in networks that have them first: the same bits, as products of rows."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ func.func @main(%x: tensor<1x8x6x5xf32> {zeropoint.name = "x"}) -> (tensor<1x8x6
   %mean = stablehlo.divide %sum, %count : tensor<1x6x5x1xf32>
   %means = stablehlo.broadcast_in_dim %mean, dims = [0, 1, 2, 3] : (tensor<1x6x5x1xf32>) -> tensor<1x6x5x8xf32>
   %n = stablehlo.subtract %t, %means : tensor<1x6x5x8xf32>
-  %p = stablehlo.dot_general %n, %a, contracting_dims = [3] x [0] : (tensor<1x6x5x8xf32>, tensor<8x16xf32>) -> tensor<1x6x5x16xf32>
+  %p = stablehlo.dot_general %n, %a, contracting_dims = [3] x [0]
+      : (tensor<1x6x5x8xf32>, tensor<8x16xf32>) -> tensor<1x6x5x16xf32>
   %biases = stablehlo.broadcast_in_dim %bias, dims = [3] : (tensor<16xf32>) -> tensor<1x6x5x16xf32>
   %q = stablehlo.add %p, %biases : tensor<1x6x5x16xf32>
   %r = stablehlo.clamp %zero, %q, %most : (tensor<f32>, tensor<1x6x5x16xf32>, tensor<f32>) -> tensor<1x6x5x16xf32>
-  %s = stablehlo.dot_general %r, %b, contracting_dims = [3] x [0] : (tensor<1x6x5x16xf32>, tensor<16x8xf32>) -> tensor<1x6x5x8xf32>
+  %s = stablehlo.dot_general %r, %b, contracting_dims = [3] x [0]
+      : (tensor<1x6x5x16xf32>, tensor<16x8xf32>) -> tensor<1x6x5x8xf32>
   %u = stablehlo.transpose %s, dims = [0, 3, 1, 2] : (tensor<1x6x5x8xf32>) -> tensor<1x8x6x5xf32>
   %y = stablehlo.add %u, %x : tensor<1x8x6x5xf32>
   return %y : tensor<1x8x6x5xf32>
@@ -91,7 +93,8 @@ func.func @main(%x: tensor<1x4x6x5xf32>) -> tensor<1x4x6x5xf32> {
       {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
       : (tensor<1x4x6x5xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x6x5xf32>
   %t = stablehlo.tanh %c : tensor<1x4x6x5xf32>
-  %p = stablehlo.dot_general %t, %m, contracting_dims = [3] x [0] : (tensor<1x4x6x5xf32>, tensor<5x5xf32>) -> tensor<1x4x6x5xf32>
+  %p = stablehlo.dot_general %t, %m, contracting_dims = [3] x [0]
+      : (tensor<1x4x6x5xf32>, tensor<5x5xf32>) -> tensor<1x4x6x5xf32>
   return %p : tensor<1x4x6x5xf32>
 }""")
     made = with_pixel_products(program, 1)

@@ -1,4 +1,4 @@
-"""Request what the readers of observed values read and compute, so that these kernels can run again (`repeated_noise.py`).
+"""Request what readers of observed values read and compute, so that they can run again (`repeated_noise.py`).
 
 ```mlir
 %1 = "quant.stats_ref"(%0) {statsKey = "scores"} : (tensor<4x4xf32>) -> tensor<4x4xf32>

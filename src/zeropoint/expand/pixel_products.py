@@ -47,7 +47,7 @@ _WINDOWED = (hlo.ConvolutionOp, hlo.ReduceWindowOp, hlo.PadOp)
 
 
 def with_pixel_products(program: Program, channel: int | None) -> Program:
-    """A copy in which products of pixels with a matrix, and what surrounds them, have one dimension for images and rows.
+    """A copy in which products of pixels with a matrix, and ops around them, have one dimension for images and rows.
 
     The program itself is returned if it has none. `channel` is the dimension of channels in its convolutions.
     """
