@@ -15,16 +15,17 @@ from zeropoint.correct import METHODS, Platform
 from zeropoint.engines import ObservedProgram
 from zeropoint.interp import Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     AddOp,
+    Atan2Op,
     ClampOp,
     ConvolutionLayout,
     ConvolutionOp,
-    CosineOp,
     DotDimensions,
     DotGeneralOp,
 )
-from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
@@ -180,7 +181,7 @@ def test_lines_are_corrected_as_images_of_one_row(engine: Callable[[Program], Ru
 
 @pytest.mark.parametrize("engine", [native, interpreted])
 def test_products_that_are_dequantized_are_corrected(engine: Callable[[Program], Runnable]) -> None:
-    """Only a float function reads the second product, so its accumulators are not rounded to 8 bits."""
+    """Only a float op reads the second product, so its accumulators are not rounded to 8 bits."""
     random = np.random.default_rng(3)
     net = Network([(4, 16)], seed=7)
     value = net.values[0]
@@ -189,9 +190,11 @@ def test_products_that_are_dequantized_are_corrected(engine: Callable[[Program],
         weight = net.constant(random.normal(0.02, 0.3, (16, 16)))
         product = net.insert(DotGeneralOp(value, weight, value.type, DotDimensions((), (), (1,), (0,))))
         value = net.insert(AddOp(product, net.along(random.normal(0, 1, 16), value, 1)))
-    value = net.insert(CosineOp(value))
+    value = net.insert(Atan2Op(value, net.values[0]))
     given = [{"x0": random.uniform(-1, 1, (4, 16)).astype(np.float32)} for _ in range(6)]
     program = express_accumulators(quantized(net.finish([value]), given, stage="propagated"), target("cpu"))
+    kinds = [element_of(one.type) for op in integer_program(materialize(program)).entry.ops for one in op.results]
+    assert any(isinstance(kind, UniformQuantizedType) and kind.storage.type.width == 32 for kind in kinds)
     assert_is_that_of_the_walk(program, given, engine)
 
 
