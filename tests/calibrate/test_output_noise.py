@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+from xdsl.ir import OpResult
 
 from networks import Network
 from zeropoint.calibrate import DEFAULT_OBSERVER, collect, instrument
 from zeropoint.calibrate.candidates import Kept, OutputObserver, best
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.range_noise import RangeNoise
+from zeropoint.calibrate.reader_requests import with_reader_requests
 from zeropoint.comparison import compare
 from zeropoint.engines import QuickestEngine
 from zeropoint.fuse import fuse
-from zeropoint.interp import ReferenceEngine, Repeatable, Runnable
+from zeropoint.interp import Engine, ReferenceEngine, Repeatable, Runnable
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import AddOp, ConcatenateOp, ConvolutionLayout, ConvolutionOp, SliceOp, TanhOp, TransposeOp
@@ -140,6 +144,44 @@ def test_a_kernel_that_reads_a_value_and_what_is_moved_of_it_runs_again() -> Non
     walked = output_noise(asked, ranges, given, ReferenceEngine())
     for key, noise in walked.items():
         np.testing.assert_allclose(found[key].readers, noise.readers, rtol=1e-13, atol=0)
+
+
+@dataclass
+class CountingEngine:
+    """Counts the programs that an engine prepares."""
+
+    engine: Engine
+    prepared: int = 0
+
+    def prepare(self, program: Program) -> Runnable:
+        self.prepared += 1
+        return self.engine.prepare(program)
+
+
+def test_readers_whose_results_are_not_observed_run_again_too() -> None:
+    """As the scores of attention, whose softmax stays float: the program with its requests is the only one prepared."""
+    asked = instrument(fuse(network(moved=True)), asks=lambda _: lambda value: not isinstance(value, OpResult))
+    assert [op.stats_key.data for op in asked.entry.ops if isinstance(op, StatisticsRefOp)] == ["x0"]
+    engine = CountingEngine(QuickestEngine(10**9))
+    random = np.random.default_rng(0)
+    given = [{"x0": random.standard_normal((1, CHANNELS, 3, 3), np.float32)} for _ in range(400)]
+    given[0]["x0"][0, 1, 0, 0] = 40  # so that there is a choice of ranges
+    found = collect(asked, given, observer=DEFAULT_OBSERVER, engine=engine)
+    assert engine.prepared == 1
+    assert list(found.observations) == ["x0"]
+
+
+def test_only_values_without_a_request_get_one_for_their_readers() -> None:
+    asked = instrument(fuse(network(moved=True)), asks=lambda _: lambda value: not isinstance(value, OpResult))
+    made = with_reader_requests(asked)
+    keys = [op.stats_key.data for op in made.entry.ops if isinstance(op, StatisticsRefOp)]
+    assert keys == ["x0", "of a reader", "of a reader_1"]
+    assert with_reader_requests(made) is made
+    given = samples()
+    run = QuickestEngine(10**9).prepare(made)
+    again = output_noise(made, {"x0": RANGES}, given, NoEngine(), run=run)["x0"]
+    walked = output_noise(asked, {"x0": RANGES}, given, ReferenceEngine())["x0"]
+    np.testing.assert_allclose(again.readers, walked.readers, rtol=1e-13, atol=0)
 
 
 def test_kernels_behind_known_statistics_are_readers() -> None:

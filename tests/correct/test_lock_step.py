@@ -15,11 +15,21 @@ from zeropoint.correct import METHODS, Platform
 from zeropoint.engines import ObservedProgram
 from zeropoint.interp import Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp, DotDimensions, DotGeneralOp
-from zeropoint.ir.tensors import Array, with_shape
+from zeropoint.ir.quant import UniformQuantizedType
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    Atan2Op,
+    ClampOp,
+    ConvolutionLayout,
+    ConvolutionOp,
+    DotDimensions,
+    DotGeneralOp,
+)
+from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.ir.text import print_program
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
+from zeropoint.materialize.express_accumulators import express_accumulators
 from zeropoint.solve import propagate
 from zeropoint.solve.name_kernels import name_kernels
 from zeropoint.targets import target
@@ -144,6 +154,54 @@ def test_steps_in_time_share_weights_and_are_told_apart_by_name(engine: Callable
         value = net.insert(ClampOp(net.constant(np.array(-1.0)), total, net.constant(np.array(1.0))))
     given = [{"x0": random.uniform(-1, 1, (2, 16)).astype(np.float32)} for _ in range(6)]
     program = propagate(name_kernels(quantized(net.finish([value]), given, stage="calibrated")), target("cpu"), None)
+    expected, _ = corrected(program, None, given)
+    found, run = corrected(program, engine(program), given)
+    assert run is not None
+    assert print_program(expected) == print_program(found) != print_program(program)
+    exact = Interpreter(integer_program(materialize(found)))
+    np.testing.assert_array_equal(run(given[0])["y0"], exact(given[0])["y0"])
+
+
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_lines_are_corrected_as_images_of_one_row(engine: Callable[[Program], Runnable]) -> None:
+    """Native code reads them with one more dimension, so they were walked."""
+    random = np.random.default_rng(3)
+    net = Network([(1, 8, 20)], seed=7)
+    layout = ConvolutionLayout.channels_first(1)
+    value = net.values[0]
+    for _ in range(2):
+        net.layer("conv")
+        weight = net.constant(random.normal(0.1, 0.4, (8, 8, 3)))
+        product = net.insert(ConvolutionOp(value, weight, value.type, layout, padding=[(1, 1)]))
+        total = net.insert(AddOp(product, net.along(random.normal(0, 1, 8), value, 1)))
+        value = net.insert(ClampOp(net.constant(np.array(0.0)), total, net.constant(np.array(6.0))))
+    given = [{"x0": random.uniform(-1, 1, (1, 8, 20)).astype(np.float32)} for _ in range(6)]
+    assert_is_that_of_the_walk(quantized(net.finish([value]), given, stage="propagated"), given, engine)
+
+
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_products_that_are_dequantized_are_corrected(engine: Callable[[Program], Runnable]) -> None:
+    """Only a float op reads the second product, so its accumulators are not rounded to 8 bits."""
+    random = np.random.default_rng(3)
+    net = Network([(4, 16)], seed=7)
+    value = net.values[0]
+    for _ in range(2):
+        net.layer("product")
+        weight = net.constant(random.normal(0.02, 0.3, (16, 16)))
+        product = net.insert(DotGeneralOp(value, weight, value.type, DotDimensions((), (), (1,), (0,))))
+        value = net.insert(AddOp(product, net.along(random.normal(0, 1, 16), value, 1)))
+    value = net.insert(Atan2Op(value, net.values[0]))
+    given = [{"x0": random.uniform(-1, 1, (4, 16)).astype(np.float32)} for _ in range(6)]
+    program = express_accumulators(quantized(net.finish([value]), given, stage="propagated"), target("cpu"))
+    kinds = [element_of(one.type) for op in integer_program(materialize(program)).entry.ops for one in op.results]
+    assert any(isinstance(kind, UniformQuantizedType) and kind.storage.type.width == 32 for kind in kinds)
+    assert_is_that_of_the_walk(program, given, engine)
+
+
+def assert_is_that_of_the_walk(
+    program: Program, given: list[dict[str, Array]], engine: Callable[[Program], Runnable]
+) -> None:
+    """Biases change, and are those of the walk."""
     expected, _ = corrected(program, None, given)
     found, run = corrected(program, engine(program), given)
     assert run is not None

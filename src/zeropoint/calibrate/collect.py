@@ -30,11 +30,12 @@ from zeropoint.calibrate.histogram import count_by
 from zeropoint.calibrate.infinite import advice, is_meant
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
+from zeropoint.calibrate.reader_requests import with_reader_requests
 from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import Spread, Work
 from zeropoint.calibrate.workers import Recorder
 from zeropoint.errors import Error
-from zeropoint.interp import Concurrent, Engine, ReferenceEngine, Runnable
+from zeropoint.interp import Concurrent, Engine, MaskedEngine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import EXTREMES, QUANTILES
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
@@ -103,6 +104,8 @@ def collect(
     see = kept.see if judges else None
     run: Runnable | None = None
     if work is None:
+        if judges and not isinstance(engine, MaskedEngine):  # with a mask, no kernel runs again
+            program = with_reader_requests(program)
         run = (engine or ReferenceEngine()).prepare(program)
         count_by(engine or ReferenceEngine(), states.values())
         count = _observe(run, samples, states, progress or silent, see, recorder)

@@ -65,9 +65,11 @@ class Recorder(Protocol):
 def observe(
     run: Runnable, states: Mapping[str, Observer], samples: Iterable[Sample], recorder: Recorder | None = None
 ) -> None:
-    """Run samples and update the observers."""
+    """Run samples and update the observers. Values without an observer are not seen (`reader_requests.py`)."""
 
     def see(key: str, array: Array) -> None:
+        if key not in states:
+            return
         states[key].update(array)
         if recorder is not None:
             recorder.observe(key, array)

@@ -218,7 +218,7 @@ class TripCounter:
 
 @dataclass(frozen=True, eq=False)
 class ContractionSteps:
-    """The steps of a contraction of 8-bit integers whose sums are requantized, by their numbers."""
+    """The steps of a contraction of 8-bit integers whose sums are requantized or dequantized, by their numbers."""
 
     steps: range
     source: View

@@ -43,7 +43,7 @@ from zeropoint.codegen.schedule.expression import scalar_type
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS
 from zeropoint.codegen.values import ISA, Values, channel_dimension, dense, note_channel_dimension
 from zeropoint.codegen.views import reshaped, transposed
-from zeropoint.expand import ExpansionError, expand, with_few_terms, with_one_row
+from zeropoint.expand import ExpansionError, expand, with_few_terms, with_one_row, with_pixel_products
 from zeropoint.expand.emission import Emission
 from zeropoint.expand.padding import padded
 from zeropoint.ir import fxpmath as fxp
@@ -101,7 +101,8 @@ def group(program: Program, *, isa: str, found: Found | None = None) -> Program:
         raise CodegenError(f"found a program that is grouped for {noted}, expected one without kernels", program.main)
     inlined = inline_functions(program)
     try:
-        expanded = with_one_row(expand(with_few_terms(inlined, channel_dimension(inlined))))
+        channel = channel_dimension(inlined)
+        expanded = with_one_row(with_pixel_products(expand(with_few_terms(inlined, channel)), channel))
     except ExpansionError as error:
         raise CodegenError(str(error), error.op) from error
     if expanded is program and any(map(pads, program.entry.ops)):

@@ -71,7 +71,7 @@ def _matched(means: Sequence[FloatMean], steps: LockStepped) -> dict[int, FloatM
         known = numbers.get((unique_name(mean.kernel.region), _added(mean.kernel).tobytes()), [])
         if not _is_plain(mean.kernel) or len(known) != 1 or known[0] in found:
             return None
-        if steps.shapes[known[0]] not in _read(mean.kernel):
+        if _shape_as_read(steps.shapes[known[0]], mean.kernel) is None:
             return None
         found[known[0]] = mean
     return found
@@ -113,16 +113,26 @@ def _padding(kernel: ContractionKernel) -> dict[int, tuple[int, int]]:
     return dict(zip(form.layout.input_spatial_dimensions, form.padding, strict=True))
 
 
-def _read(kernel: ContractionKernel) -> list[tuple[int, ...]]:
-    """The shapes in which the integer program may have a kernel's operand: as it is, or padded."""
-    shape, padding = tuple(shape_of(kernel.op.lhs)), _padding(kernel)
-    return [shape, tuple(size + sum(padding.get(dim, (0, 0))) for dim, size in enumerate(shape))]
+def _shape_as_read(shape: tuple[int, ...], kernel: ContractionKernel) -> tuple[int, ...] | None:
+    """The shape of a kernel's operand, as it is or padded, of which the integer program has this one; None if neither.
+
+    The two may differ in dimensions of size 1: a line is an image of one row there (`expand/one_row.py`).
+    """
+    own, padding = tuple(shape_of(kernel.op.lhs)), _padding(kernel)
+    padded = tuple(size + sum(padding.get(dim, (0, 0))) for dim, size in enumerate(own))
+    return next((known for known in (own, padded) if _without_ones(known) == _without_ones(shape)), None)
+
+
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [size for size in shape if size != 1]
 
 
 def _unpadded(array: Array, kernel: ContractionKernel) -> Array:
     """The operand of a kernel, which the integer program may have padded for it."""
-    shape = shape_of(kernel.op.lhs)
-    if array.shape == shape:
+    known, shape = _shape_as_read(array.shape, kernel), shape_of(kernel.op.lhs)
+    assert known is not None
+    array = array.reshape(known)
+    if known == tuple(shape):
         return array
     low = [_padding(kernel).get(dim, (0, 0))[0] for dim in range(array.ndim)]
     return array[tuple(slice(first, first + size) for first, size in zip(low, shape, strict=True))]

@@ -8,6 +8,7 @@ from zeropoint.expand.expand import Expansion, expand
 from zeropoint.expand.few_terms import with_few_terms
 from zeropoint.expand.functions import expand_functions
 from zeropoint.expand.one_row import with_one_row
+from zeropoint.expand.pixel_products import with_pixel_products
 from zeropoint.expand.reductions import in_one_type
 from zeropoint.expand.window_groups import grouped_features
 
@@ -23,4 +24,5 @@ __all__ = [
     "resized",
     "with_few_terms",
     "with_one_row",
+    "with_pixel_products",
 ]

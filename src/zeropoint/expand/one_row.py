@@ -186,7 +186,7 @@ def _is_line(layout: hlo.ConvolutionLayout) -> bool:
     return order == same and order in ((0, 1, 2), (0, 2, 1))
 
 
-def _constant(op: hlo.ConstantOp, type_: TensorType[Attribute]) -> hlo.ConstantOp:
+def constant_of_shape(op: hlo.ConstantOp, type_: TensorType[Attribute]) -> hlo.ConstantOp:
     """The same elements in another shape."""
     old = op.value
     shaped: TensorType[Any] = TensorType(element_of(old.get_type()), type_.get_shape())
@@ -289,7 +289,7 @@ class _Rewriting:
         """A value with one more dimension, by a reshape. Constants and broadcasts are rebuilt instead."""
         op = value.owner
         if isinstance(op, hlo.ConstantOp):
-            return self._insert(_constant(op, new.type(value)), before)
+            return self._insert(constant_of_shape(op, new.type(value)), before)
         if isinstance(op, hlo.BroadcastInDimOp):
             dimensions = [new.dimension(d) for d in array_values(op.broadcast_dimensions)]
             return self._insert(hlo.BroadcastInDimOp(op.operand, new.type(value), dimensions), before)

@@ -29,6 +29,7 @@ from zeropoint.codegen.schedule.body import Body, named_form
 from zeropoint.codegen.views import part as part_of
 from zeropoint.ir.annotations import unique_name
 from zeropoint.ir.fxpmath import RequantizeOp
+from zeropoint.ir.stablehlo import UniformDequantizeOp
 from zeropoint.ir.tensors import Array
 from zeropoint.numerics import Multiplier, Requantization
 from zeropoint.numerics.arrays import IntArray
@@ -40,8 +41,9 @@ def schedule_contraction(body: Body) -> None:
     _schedule(body, match)
     # The bias of scaled rows is not that of the sums of products.
     plain = not isinstance(match.weights, Pool) and match.factor is None
-    if isinstance(match.arithmetic, Requantization) and match.source_bytes == 1 and plain:
-        rescale = next((op for op in body.ops if isinstance(op, RequantizeOp)), None)
+    # A chain of elementwise ops may convert the sums in another way than the kernel that is corrected.
+    if isinstance(match.arithmetic, Requantization | ExpressedMatch) and match.source_bytes == 1 and plain:
+        rescale = next((op for op in body.ops if isinstance(op, RequantizeOp | UniformDequantizeOp)), None)
         name = None if rescale is None else unique_name(rescale)
         steps, adjusted = range(first, len(body.graph.steps)), partial(_with_bias, body, match)
         body.graph.contractions.append(ContractionSteps(steps, body.inputs[0], name, match.bias, adjusted))
