@@ -18,7 +18,7 @@ from zeropoint.passes import DECIDING_PASSES, run_all
 from zeropoint.pipeline import Options, quantize
 from zeropoint.quantization import Quantization
 from zeropoint.solve import PropagationError, is_quantized, propagate
-from zeropoint.solve.unrounded import float_products
+from zeropoint.solve.widths.unrounded import float_products
 from zeropoint.targets import target
 
 CHANNELS, PIXELS = 8, 64

@@ -36,7 +36,7 @@ from zeropoint.ir.quant import QuantizeCastOp
 from zeropoint.options import Options
 from zeropoint.passes import DECIDING_PASSES, EDGE_PASSES, INTEGER_PASSES, QUANTIZING_PASSES, Pass, run_all
 from zeropoint.quantization import Quantization
-from zeropoint.solve.unrounded import float_products
+from zeropoint.solve.widths.unrounded import float_products
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 from zeropoint.workers import processors

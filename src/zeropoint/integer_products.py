@@ -1,9 +1,9 @@
 """Try integer operands for contractions that stay float for a function after them, and keep them if little is lost.
 
 A float function such as GELU reads the float result of a contraction. If the function does not tolerate that the
-contraction's operands are rounded to 8 bits, the contraction is float (`solve/unrounded.py`). That is judged by the
-function's own result, which may matter little for the outputs, and a float contraction takes four times as long. So the
-outputs decide: the contraction gets integer operands and passes its accumulators to the function, in all places at
+contraction's operands are rounded to 8 bits, the contraction is float (`solve/widths/unrounded.py`). That is judged by
+the function's own result, which may matter little for the outputs, and a float contraction takes four times as long. So
+the outputs decide: the contraction gets integer operands and passes its accumulators to the function, in all places at
 once, if the outputs stay as close to float as before, but for `LOSS`.
 
 ```mlir
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 
 from zeropoint.correct import IntegerProducts, Judged, OutputNoise
 from zeropoint.ir.program import Program
-from zeropoint.solve.unrounded import PRODUCTS, float_products
+from zeropoint.solve.widths.unrounded import PRODUCTS, float_products
 
 LOSS = 0.5
 """How much less SQNR the outputs may have, in dB."""

@@ -65,19 +65,19 @@ from zeropoint.solve import (
     propagate,
     wanted_statistics,
 )
-from zeropoint.solve.bound_masks import bound_masks
-from zeropoint.solve.bound_terms import bound_terms
-from zeropoint.solve.derive_ranges import derive_ranges
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
-from zeropoint.solve.keep_compared import keep_compared
-from zeropoint.solve.keep_tested import keep_tested
-from zeropoint.solve.keep_unquantized import keep_unquantized
+from zeropoint.solve.masks.bound_masks import bound_masks
+from zeropoint.solve.masks.bound_terms import bound_terms
 from zeropoint.solve.name_kernels import name_kernels
-from zeropoint.solve.scale_parts import scale_parts
-from zeropoint.solve.split_channels import split_channels
-from zeropoint.solve.split_contractions import split_contractions
-from zeropoint.solve.split_joins import split_joins
-from zeropoint.solve.unrounded import PRODUCTS
+from zeropoint.solve.parts.scale_parts import scale_parts
+from zeropoint.solve.parts.split_channels import split_channels
+from zeropoint.solve.parts.split_contractions import split_contractions
+from zeropoint.solve.parts.split_joins import split_joins
+from zeropoint.solve.quantized_files.keep_unquantized import keep_unquantized
+from zeropoint.solve.value_ranges.derive_ranges import derive_ranges
+from zeropoint.solve.widths.keep_compared import keep_compared
+from zeropoint.solve.widths.keep_tested import keep_tested
+from zeropoint.solve.widths.unrounded import PRODUCTS
 from zeropoint.split_composites import split_composites
 from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 from zeropoint.targets import Target

@@ -43,7 +43,7 @@ from zeropoint.passes import (
 from zeropoint.quantization import Quantization, check_used
 from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
-from zeropoint.solve.stated_facts import with_stated_facts
+from zeropoint.solve.quantized_files.stated_facts import with_stated_facts
 from zeropoint.targets import target as named_target
 
 SEARCHED = 4

@@ -27,8 +27,8 @@ from zeropoint.solve import is_rescale
 from zeropoint.solve.classes import DEFAULT_RANGES, holds
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import take_constraints
-from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.nodes import PortNode
+from zeropoint.solve.parts.joins import settle_kernels
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.precision import coarser
 from zeropoint.solve.termination import PortNumber

@@ -45,9 +45,9 @@ from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, quantize
 from zeropoint.recipe import recipe_of
 from zeropoint.solve import is_quantized, propagate
-from zeropoint.solve.distribution import PointDistribution, loss
-from zeropoint.solve.function_widths import _Functions  # pyright: ignore[reportPrivateUsage] (one judgement)
-from zeropoint.solve.unrounded import Unrounded, WidthReader
+from zeropoint.solve.widths.distribution import PointDistribution, loss
+from zeropoint.solve.widths.function_widths import _Functions  # pyright: ignore[reportPrivateUsage] (one judgement)
+from zeropoint.solve.widths.unrounded import Unrounded, WidthReader
 
 BINS, BANDS, FRAMES = 32, 8, 24
 

@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import with_shape
 from zeropoint.lower import integer_program
 from zeropoint.solve.classes import holds
-from zeropoint.solve.headroom import HeadroomPorts, greatest_result
+from zeropoint.solve.value_ranges.headroom import HeadroomPorts, greatest_result
 
 PROFILES = ("fixed16", "fixed32", "fixed32-double", "tosa-double")
 IMAGE = np.random.default_rng(0).uniform(-1, 1, (1, 2, 4, 4)).astype(np.float32)

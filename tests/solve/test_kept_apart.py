@@ -13,7 +13,7 @@ from zeropoint.ir.stablehlo import ConcatenateOp, ConvolutionLayout, Convolution
 from zeropoint.ir.tensors import with_shape
 from zeropoint.pipeline import Options, quantize
 from zeropoint.solve import is_quantized
-from zeropoint.solve.kept_apart import KeptApart
+from zeropoint.solve.parts.kept_apart import KeptApart
 
 CHANNELS = 20
 

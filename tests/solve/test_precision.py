@@ -33,7 +33,7 @@ from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.pipeline import Quantization, quantize
 from zeropoint.solve import is_rescale, move_rescales, propagate, rescale_count, violations
 from zeropoint.solve.constraints import root
-from zeropoint.solve.joins import PART_TOLERANCE, settle_kernels
+from zeropoint.solve.parts.joins import PART_TOLERANCE, settle_kernels
 from zeropoint.solve.precision import TOLERANCE
 from zeropoint.targets import TARGETS, Free, KernelRow, PortRule, Role, SameScale, Target, target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS

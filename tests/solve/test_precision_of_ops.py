@@ -19,7 +19,7 @@ from zeropoint.model import Model
 from zeropoint.pipeline import Options, quantize
 from zeropoint.simplify import simplify
 from zeropoint.solve import is_rescale, move_rescales, propagate, rescale_count, violations
-from zeropoint.solve.joins import settle_kernels
+from zeropoint.solve.parts.joins import settle_kernels
 from zeropoint.solve.precision import TOLERANCE
 from zeropoint.targets import Target, target
 

@@ -29,7 +29,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.pipeline import Options, quantize
 from zeropoint.solve.constraints import take_constraints
-from zeropoint.solve.read_ranges import narrow_ranges
+from zeropoint.solve.value_ranges.read_ranges import narrow_ranges
 
 SHAPE = (1, 8, 8, 8)
 LOUD = np.array([300.0] + [1.0] * 7)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from zeropoint.solve.rounding_noise import _widened  # pyright: ignore[reportPrivateUsage] (a warning has no other place)
+from zeropoint.solve.widths.rounding_noise import _widened  # pyright: ignore[reportPrivateUsage] (a warning has no other place)
 
 
 def test_a_signalling_nan_among_weights_prints_no_warning() -> None:

@@ -28,7 +28,7 @@ from zeropoint.ir.annotations import EQUALIZED
 from zeropoint.ir.program import Program
 from zeropoint.ir.text import print_program
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
-from zeropoint.solve.scale_parts import scale_parts
+from zeropoint.solve.parts.scale_parts import scale_parts
 from zeropoint.targets import target
 
 

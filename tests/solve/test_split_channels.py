@@ -31,7 +31,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array, shape_of, with_shape
 from zeropoint.pipeline import Options, Quantization, quantize
 from zeropoint.report.counts import count_ops
-from zeropoint.solve.cuts import Cut, reshaped_cut
+from zeropoint.solve.parts.cuts import Cut, reshaped_cut
 
 SHAPE = (1, 8, 6, 6)
 LOUD = np.array([300.0] + [1.0] * 7)

@@ -62,7 +62,7 @@ from zeropoint.options import Options
 from zeropoint.pipeline import Quantization, quantize
 from zeropoint.solve.drop_inner_statistics import drop_inner_statistics
 from zeropoint.solve.kernels import left_float
-from zeropoint.solve.split_joins import split_joins
+from zeropoint.solve.parts.split_joins import split_joins
 from zeropoint.specialize import specialized
 from zeropoint.targets import target as named_target
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
-from zeropoint.solve.keep_tested import WHY
+from zeropoint.solve.widths.keep_tested import WHY
 
 LENGTH, WIDTH, COUNT = 6, 8, 8
 TARGETS = ["cpu", "cpu-integer", "litert", "onnxruntime", "openvino", "tosa"]

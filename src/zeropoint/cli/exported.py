@@ -53,7 +53,7 @@ def quantized_stages(model: Path, program: Any, target: str | None = None) -> An
     from zeropoint.ir.stated_kernels import states_kernels
     from zeropoint.options import Options
     from zeropoint.pipeline import quantize
-    from zeropoint.solve.keep_unquantized import is_quantized_by_types
+    from zeropoint.solve.quantized_files.keep_unquantized import is_quantized_by_types
     from zeropoint.targets import named_in_file
 
     suffix = model.suffix.lower()

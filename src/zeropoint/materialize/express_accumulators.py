@@ -35,8 +35,8 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.solve import is_quantized
-from zeropoint.solve.model_rounding import insert_rounding
-from zeropoint.solve.real_results import plain_contraction
+from zeropoint.solve.quantized_files.model_rounding import insert_rounding
+from zeropoint.solve.widths.real_results import plain_contraction
 from zeropoint.targets import Target
 
 OF_THE_OUTPUT = ("range", "parameters", "least scale", "same scale", "zero point", "bits")

@@ -1,4 +1,4 @@
-"""Add masks that are subtracted, so that the passes about masks (`solve/bound_masks.py`) find them.
+"""Add masks that are subtracted, so that the passes about masks (`solve/masks/bound_masks.py`) find them.
 
 ```mlir
 %m = stablehlo.multiply %hidden, %c10000

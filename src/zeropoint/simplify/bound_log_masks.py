@@ -12,7 +12,7 @@ becomes
 `%least` is the least finite number of the type. The softmax gives the same bits, because both numbers hide a score. A
 row that is hidden as a whole is uniform instead of NaN. Calibration leaves infinities out of a range, so without the
 bound the mask `log(keep)` of zeros and ones has the range [0, 0], and hides nothing. The passes about masks
-(`solve/bound_masks.py`) find the bounded one. If the model compares the masked scores, nothing is changed.
+(`solve/masks/bound_masks.py`) find the bounded one. If the model compares the masked scores, nothing is changed.
 """
 
 from __future__ import annotations

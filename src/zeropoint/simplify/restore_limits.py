@@ -14,8 +14,8 @@ This changes no float result. It is needed because no quantized type holds -inf:
 range, whose exponential is not 0. The first select stays, so that hidden numbers of `%x` do not widen the range. A sum
 with a constant that has -inf becomes a selection by a constant.
 
-Masks of a softmax are not changed, not even before a maximum with the least f32: `solve/bound_masks.py` bounds them by
-the scores. Nor is a sum before a relu, where `solve/bound_terms.py` bounds the bias.
+Masks of a softmax are not changed, not even before a maximum with the least f32: `solve/masks/bound_masks.py` bounds
+them by the scores. Nor is a sum before a relu, where `solve/masks/bound_terms.py` bounds the bias.
 """
 
 from __future__ import annotations

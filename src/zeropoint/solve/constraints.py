@@ -63,7 +63,7 @@ from zeropoint.solve.bodies import check_contractions
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.quantized_twice import casts_of_floats, copied, read_unrounded
+from zeropoint.solve.quantized_files.quantized_twice import casts_of_floats, copied, read_unrounded
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
 
@@ -87,10 +87,10 @@ class Constraints:
     simulated: dict[SSAValue, UniformQuantizedType] = field(default_factory=dict[SSAValue, UniformQuantizedType])
     variances: dict[Operation, tuple[float, ...]] = field(default_factory=dict[Operation, tuple[float, ...]])
     before_narrowing: dict[SSAValue, ValueConstraint] = field(default_factory=dict[SSAValue, ValueConstraint])
-    """The constraints of narrowed values before `read_ranges.py` narrowed them."""
+    """The constraints of narrowed values before `value_ranges/read_ranges.py` narrowed them."""
     apart: frozenset[object] = frozenset()
     """The casts that read floats, not the integers of another cast."""
-    copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])  # `quantized_twice.py`
+    copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])  # `quantized_files/quantized_twice.py`
     unrounded: frozenset[tuple[Operation, int]] = frozenset()
     """The operands, by op and index, that the model reads beside a cast of the same value, not through the cast."""
 

@@ -34,14 +34,14 @@ from zeropoint.ir.weights import Weights
 from zeropoint.solve.accumulators import sums_fit
 from zeropoint.solve.blocks import demanded_storage, unfit_blocks, unfit_channels
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.function_widths import unrounded_kernels
 from zeropoint.solve.kernel import ChosenKernel, is_float, result_ports
 from zeropoint.solve.order import canonical_ranks
-from zeropoint.solve.reader_storages import Asked, reader_storages
-from zeropoint.solve.recurrences import Recurrences, recurrences
 from zeropoint.solve.rescale import RESCALE_KERNEL, is_rescale
 from zeropoint.solve.termination import PortNumber
-from zeropoint.solve.unrounded import PRODUCTS, Unrounded
+from zeropoint.solve.widths.function_widths import unrounded_kernels
+from zeropoint.solve.widths.reader_storages import Asked, reader_storages
+from zeropoint.solve.widths.recurrences import Recurrences, recurrences
+from zeropoint.solve.widths.unrounded import PRODUCTS, Unrounded
 from zeropoint.solve.zero_point_rows import zero_points_fit
 from zeropoint.targets import (
     NIBBLE,

@@ -45,12 +45,12 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.solve.classes import cuts_off
 from zeropoint.solve.constraints import Constraints
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_result, least_output_scale
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice, left_float
 from zeropoint.solve.operands import operand_type
 from zeropoint.solve.precision import TOLERANCE
 from zeropoint.solve.rescale import is_rescale, rescale_region
+from zeropoint.solve.value_ranges.headroom import HeadroomPorts, greatest_real, greatest_result, least_output_scale
 from zeropoint.targets import (
     OUTPUT,
     FixedScale,

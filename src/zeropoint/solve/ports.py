@@ -29,9 +29,9 @@ from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import rebased
 from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.precision import coarser, needs, own_step, step_of
-from zeropoint.solve.read_ranges import CALIBRATED, taken_by
 from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.value_constraint import ValueConstraint
+from zeropoint.solve.value_ranges.read_ranges import CALIBRATED, taken_by
 from zeropoint.targets import SameScale
 
 

@@ -50,29 +50,35 @@ from zeropoint.ir.quant.containers import is_typed
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
-from zeropoint.solve.aligned_sums import align_sums
-from zeropoint.solve.bounded_means import widen_bounded_means
 from zeropoint.solve.classes import DEFAULT_RANGES, RANGE_RULES, ScaleClass, cuts_off
-from zeropoint.solve.constant_operands import bound_constant_operands
 from zeropoint.solve.constants import duplicate_constants
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.errors import PropagationError
 from zeropoint.solve.functions import checked_constant
-from zeropoint.solve.headroom import HeadroomPorts, greatest_real, greatest_result, least_output_scale, summed_terms
-from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.inputs import state_float_facts, state_input_facts
-from zeropoint.solve.joins import settle_kernels
 from zeropoint.solve.keep_float import state_fixed_ranges
 from zeropoint.solve.kernel import ChosenKernel
-from zeropoint.solve.model_rounding import round_as_the_model
-from zeropoint.solve.moved_ranges import limit_moved_ranges
+from zeropoint.solve.masks.hidden_results import keep_hidden_results
 from zeropoint.solve.operands import operand_type, real_bias_facts, weight_facts
-from zeropoint.solve.quantized_twice import drop_copies
-from zeropoint.solve.read_ranges import narrow_ranges
+from zeropoint.solve.parts.joins import settle_kernels
+from zeropoint.solve.quantized_files.model_rounding import round_as_the_model
+from zeropoint.solve.quantized_files.quantized_twice import drop_copies
 from zeropoint.solve.rescale import is_rescale, rescale_region
 from zeropoint.solve.specs import Specs
 from zeropoint.solve.termination import PortNumber, Termination
-from zeropoint.solve.unrounded import PRODUCTS
+from zeropoint.solve.value_ranges.aligned_sums import align_sums
+from zeropoint.solve.value_ranges.bounded_means import widen_bounded_means
+from zeropoint.solve.value_ranges.constant_operands import bound_constant_operands
+from zeropoint.solve.value_ranges.headroom import (
+    HeadroomPorts,
+    greatest_real,
+    greatest_result,
+    least_output_scale,
+    summed_terms,
+)
+from zeropoint.solve.value_ranges.moved_ranges import limit_moved_ranges
+from zeropoint.solve.value_ranges.read_ranges import narrow_ranges
+from zeropoint.solve.widths.unrounded import PRODUCTS
 from zeropoint.targets import OUTPUT, Target
 
 
@@ -103,7 +109,7 @@ class _Settlement:
         return self.program.weights
 
     def leave_room(self, kernel: ChosenKernel) -> None:
-        """Raise the output scale of a kernel to the least scale that its requantization supports (`headroom.py`).
+        """Raise the output scale of a kernel to the least one that its requantization supports: `value_ranges/headroom.py`.
 
         Raises PropagationError for a constant with NaN or infinities.
         """

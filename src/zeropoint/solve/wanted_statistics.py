@@ -29,13 +29,13 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.regions import regions_of
 from zeropoint.solve.composed import inner_values
 from zeropoint.solve.constraints import Constraints, take_constraints
-from zeropoint.solve.hidden_results import keep_hidden_results
 from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.kernels import KernelChoice
+from zeropoint.solve.masks.hidden_results import keep_hidden_results
 from zeropoint.solve.ports import PortGraph
 from zeropoint.solve.separate import separate
-from zeropoint.solve.side_ranges import beside_hidden, that_narrow, with_ranges_that_matter
 from zeropoint.solve.specs import Specs
+from zeropoint.solve.value_ranges.side_ranges import beside_hidden, that_narrow, with_ranges_that_matter
 from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import FUNCTIONS
 

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.moved_ranges import moved_operand
+from zeropoint.solve.value_ranges.moved_ranges import moved_operand
 from zeropoint.targets import DATA, KernelRow, PortRule
 
 

@@ -174,7 +174,7 @@ class KernelRow:
     - `segments`: the number of equal parts of a 16-bit operand's range in which a function is interpolated.
     - `nonzero`: the number of an operand in which the kernel refuses zeros.
     - `activation_scales`: `per_row` if the kernel rounds rows of 16-bit activations to 8 bits (`numerics.row_scales`).
-    - `recurrent`: only for kernels of a recurrence (`solve/recurrences.py`) and for types that the model pins.
+    - `recurrent`: only for kernels of a recurrence (`solve/widths/recurrences.py`) and for types that the model pins.
     - `pinned`: only for types that the model pins.
     - `same_storage`: requires one storage for all wildcards.
     - `profile`: the kernel's own rounding, if it differs from the target's.

@@ -13,7 +13,7 @@ import zeropoint as zp
 from oracle.qdq import optimized
 from zeropoint.ir.annotations import FLOAT_REASON
 from zeropoint.ir.regions import regions_of
-from zeropoint.solve.keep_unquantized import WHY
+from zeropoint.solve.quantized_files.keep_unquantized import WHY
 from zeropoint.targets import target
 
 NUMBERS = """float s = {0.0625}, float t = {0.03125}, float half = {0.5},

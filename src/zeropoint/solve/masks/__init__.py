@@ -1,0 +1,1 @@
+"""Very negative numbers that hide scores, or that a relu clamps."""

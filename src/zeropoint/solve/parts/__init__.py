@@ -1,0 +1,1 @@
+"""The parts of a value whose ranges differ: channels, and operands of concatenations."""

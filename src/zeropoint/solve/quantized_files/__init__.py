@@ -1,0 +1,1 @@
+"""What a quantized file states: its kernels, its floats, and its roundings."""

@@ -1,0 +1,1 @@
+"""The ranges of values: what follows from other ranges, and what their readers need."""
