@@ -18,7 +18,7 @@ from zeropoint.targets import Target
 
 
 def keep_float(region: QuantizeRegionOp, why: str) -> None:
-    """Demand that a region stays float, and so the kernels before it, up to an uneven concatenation: `parts/joins.py`."""
+    """Demand that a region stays float, and the kernels before it, up to an uneven concatenation: `parts/joins.py`."""
     region.attributes[FLOAT_REASON] = StringAttr(why)
     region.input_specs = ArrayAttr([_float_spec(value) for value in region.inputs])
     region.output_specs = ArrayAttr([_float_spec(value) for value in region.outputs])

@@ -109,7 +109,7 @@ class _Settlement:
         return self.program.weights
 
     def leave_room(self, kernel: ChosenKernel) -> None:
-        """Raise the output scale of a kernel to the least one that its requantization supports: `value_ranges/headroom.py`.
+        """Raise the output scale of a kernel to the least one that its requantization supports (`headroom.py`).
 
         Raises PropagationError for a constant with NaN or infinities.
         """

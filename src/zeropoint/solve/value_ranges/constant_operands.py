@@ -7,8 +7,8 @@
 ```
 Calibration does not observe these values: the range of `%b` follows from its numbers. No quantized type holds an
 infinite number. A kernel that only passes elements on saturates an infinite number at the end of its result's range. So
-the pass replaces the number by that end, here -4. If a reader could tell the difference, `masks/hidden_results.py` keeps
-the value float.
+the pass replaces the number by that end, here -4. If a reader could tell the difference, `masks/hidden_results.py`
+keeps the value float.
 """
 
 from __future__ import annotations
