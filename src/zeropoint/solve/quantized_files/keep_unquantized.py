@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.ir.annotations import FILE_HAS_FLOATS, SCALED_AFTER
+from zeropoint.ir.annotations import FILE_HAS_FLOATS, PINNED, SCALED_AFTER
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
@@ -73,6 +73,7 @@ class _Types:
     `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
     windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `biased` has the types of
     data and weights of those of which it rounds only the bias, `real_biased` those whose bias is a real number.
+    `scaled` has floats whose weights took over factors, so that they are no integers in the file.
     `moved_back` has the results of kernels with a type that the model states behind kernels that move elements.
     `reals` has the integer products with a float result, by the type of their data.
     """
@@ -89,6 +90,7 @@ class _Types:
         default_factory=dict[QuantizeRegionOp, tuple[UniformQuantizedType, UniformQuantizedType]]
     )
     real_biased: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
+    scaled: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
@@ -99,14 +101,17 @@ class _Types:
     @property
     def changes(self) -> bool:
         """Whether the runtime does more than to keep kernels float."""
-        return any((self.moved_back, self.loaded, self.biased, self.means, self.real_biased, self.reals))
+        done = (self.moved_back, self.loaded, self.biased, self.means, self.real_biased, self.reals, self.scaled)
+        return any(done)
 
     def visit(self, region: QuantizeRegionOp) -> None:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
         results = {value: self._of_result(value) or self._joined(region) for value in filter(is_float, region.outputs)}
         marks = {name for op in region.body.block.ops for name in op.attributes}
         marked = FILE_HAS_FLOATS in marks or _is_of_nodes(region)
-        marked |= SCALED_AFTER in marks and self.target.profile != OPENVINO
+        if SCALED_AFTER in marks and self.target.profile != OPENVINO:
+            self.scaled.append(region)
+            marked = True
         typed = not any(map(self._is_also_read_unrounded, results)) if _moves(region) else all(results.values())
         if (data := self._loads_weights(region)) is not None and typed:
             self.loaded[region] = data
@@ -308,6 +313,10 @@ def _apply(types: _Types, program: Program, regions: Mapping[QuantizeRegionOp, Q
         quantize_weights(program, regions[region], data)
     for region, (data, weights) in types.biased.items():
         round_bias(program, regions[region], data, weights)
+    for region in types.scaled:
+        weights = regions[region].inputs[WEIGHTS].owner
+        if isinstance(weights, Operation):
+            weights.attributes.pop(PINNED, None)
     for region in types.real_biased:
         keep_real(regions[region], BIAS)
     for region, data in types.reals.items():
