@@ -14,7 +14,7 @@ func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> tensor<2x2xf32> {
   return %5 : tensor<2x2xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       %[[SUM:.*]] = stablehlo.add %{{.*}}parameters{{.*}}"only floats read it"{{.*}} tensor<2x2x!quant.uniform<i32:f32:1, {2.500000e-01,5.000000e-01}>>
+// CHECK:       %[[SUM:.*]] = stablehlo.add %{{.*}}parameters{{.*}}"floats read it"{{.*}} tensor<2x2x!quant.uniform<i32:f32:1, {2.500000e-01,5.000000e-01}>>
 // CHECK-NOT:   stablehlo.uniform_quantize
 // CHECK:       %[[REAL:.*]] = stablehlo.uniform_dequantize %[[SUM]]
 // CHECK:       %[[ADDED:.*]] = stablehlo.add %[[REAL]], %{{.*}} {zeropoint.float_reason = "a sum that only floats read", zeropoint.kernel = "add"}

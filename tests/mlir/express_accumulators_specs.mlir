@@ -14,7 +14,7 @@ func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> tensor<2x2xf32> {
   return %5 : tensor<2x2xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK:       %[[P:.*]] = quant.region "fully_connected"(%{{.*}} = %x as !quant.uniform<i8:f32, 2.500000e-01:-128>, {{.*}}) -> tensor<2x2xf32> as !quant.uniform<i32:f32:1, {2.500000e-01,5.000000e-01}> {{.*}}"only floats read it", value = "accumulators in i32"
+// CHECK:       %[[P:.*]] = quant.region "fully_connected"(%{{.*}} = %x as !quant.uniform<i8:f32, 2.500000e-01:-128>, {{.*}}) -> tensor<2x2xf32> as !quant.uniform<i32:f32:1, {2.500000e-01,5.000000e-01}> {{.*}}"floats read it", value = "accumulators in i32"
 // CHECK:       quant.region "add"(%{{.*}}: tensor<2x2xf32> = %[[P]], %{{.*}}: tensor<2x2xf32> = %y) -> tensor<2x2xf32> attributes {zeropoint.float_reason = "a sum that only floats read"}
 
 // -----

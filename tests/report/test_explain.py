@@ -377,7 +377,7 @@ def test_an_accumulator_with_a_bias_is_explained_by_its_name() -> None:
     for stage in (made.propagated, made.quantized, made.integer):
         (found,) = explain(stage, "fc").values
         assert (found.kind, found.names, found.read_by) == ("fully_connected", ("fc",), ("wave",))
-        assert found.facts[-1].source == "only floats read it"
+        assert found.facts[-1].source == "floats read it"
     (node,) = (node for node in graph_of(made.integer).nodes if node.kind == "kernel")
     assert node.name == "fc"
     assert node.parameters is not None

@@ -237,7 +237,7 @@ class Fact:
 
 _ENTRIES = ("name", "value", "salience", "source")
 """The entries of a fact's attribute, in the order of the fields of `Fact`."""
-EXPRESSED_SUMS = Fact("parameters", "accumulators in i32", "kernel", "only floats read it")
+EXPRESSED_SUMS = Fact("parameters", "accumulators in i32", "kernel", "floats read it")
 """The fact of a contraction whose accumulator is dequantized directly."""
 
 
