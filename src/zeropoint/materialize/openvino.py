@@ -69,7 +69,9 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     if is_real:
         run = FloatArithmetic(kernel, SCALES_SUMS)
-        return _real(run, _terms(run, accumulator, op), accumulator, op)
+        scales = accumulator.scales.astype(np.float32)
+        axis = None if accumulator.is_per_layer else output_channel_axis(op)
+        return _real(run, _terms(run, accumulator, op), scales, axis, op)
     if kernel.type_of(op.rhs).zero_points.any():
         return bounded(kernel, _rounded_once(FloatArithmetic(kernel, REASON), accumulator, op))
     run = FloatArithmetic(kernel, SCALES_SUMS)
@@ -178,16 +180,14 @@ def _unrounded(
     axis = None if accumulator.is_per_layer and factors is None else output_channel_axis(op)
     if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
-    return UnroundedFloats(_real(run, terms, accumulator, op))
+    return UnroundedFloats(_real(run, terms, scales, axis, op))
 
 
-def _real(run: FloatArithmetic, terms: SSAValue, accumulator: UniformQuantizedType, op: ContractionOp) -> SSAValue:
-    """The result in f32: the sums times their scales, plus the bias."""
-    kernel = run.kernel
-    axis = None if accumulator.is_per_layer else output_channel_axis(op)
-    scales = along(run, terms, accumulator.scales.astype(np.float32), axis)
-    real = kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, scales))
-    for bias in _biases(kernel):
+def _real(run: FloatArithmetic, terms: SSAValue, scales: Array, axis: int | None, op: ContractionOp) -> SSAValue:
+    """The result in f32: the sums times their scales, of which there may be several along an axis, plus the bias."""
+    factors = along(run, terms, scales, axis)
+    real = run.kernel.values[op.result] = run.made(hlo.MultiplyOp(terms, factors))
+    for bias in _biases(run.kernel):
         real = _with_bias(run, bias)
     return real
 
