@@ -74,6 +74,7 @@ from zeropoint.solve.parts.split_channels import split_channels
 from zeropoint.solve.parts.split_contractions import split_contractions
 from zeropoint.solve.parts.split_joins import split_joins
 from zeropoint.solve.quantized_files.keep_unquantized import keep_unquantized
+from zeropoint.solve.quantized_files.round_constants import round_constants
 from zeropoint.solve.value_ranges.derive_ranges import derive_ranges
 from zeropoint.solve.widths.keep_compared import keep_compared
 from zeropoint.solve.widths.keep_tested import keep_tested
@@ -251,7 +252,11 @@ INSERT_CASTS = Pass(insert_casts, "insert the casts that the specs of regions re
 KEEP_UNQUANTIZED = Pass(keep_unquantized, "keep float what a quantized model computes in floats, without data")
 DERIVE_RANGES = Pass(derive_ranges, "derive ranges from those of the operands, without data")
 
-SIMPLIFY_PASSES = (SIMULATED, SIMPLIFY)
+SIMPLIFY_PASSES = (
+    SIMULATED,
+    Pass(round_constants, "round constants to the integers that the runtime of a quantized file has"),
+    SIMPLIFY,
+)
 """The passes before fusion."""
 FLOAT_PASSES = (*SIMPLIFY_PASSES, FUSE)
 """The passes from the float model to regions. A recipe applies to their result."""

@@ -277,3 +277,21 @@ def test_the_weights_of_a_transposed_convolution_in_groups_keep_their_integers()
     x = random.normal(0, 1, (1, 4, 5, 5)).astype(np.float32)
     (expected,) = optimized(made).run({"x": x})
     assert np.mean(found({"x": x})["y"] == expected) > 0.98
+
+
+def test_weights_that_the_file_quantizes_in_the_middle_of_two_integers_are_rounded_in_f32() -> None:
+    """As in training that is aware of quantization: their greatest magnitude is 127.5 scales. It is -128, not -127."""
+    made = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,8,8] x) => (float y)
+        <float s = {0.03}, uint8 z = {128}, float t = {0.02}, uint8 y0 = {120}>
+        { q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)
+        wq = QuantizeLinear<axis=0>(w, ws, wz)  v = DequantizeLinear<axis=0>(wq, ws, wz)
+        c = Conv<kernel_shape=[3,3]>(a, v)  p = QuantizeLinear(c, t, y0)  y = DequantizeLinear(p, t, y0) }""")
+    random = np.random.default_rng(0)
+    weights = random.normal(0, 0.3, (64, 3, 3, 3)).astype(np.float32)
+    scales = np.abs(weights).max((1, 2, 3)) / np.float32(127.5)
+    arrays = {"w": weights, "ws": scales, "wz": np.zeros(64, np.int8)}
+    made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
+    x = random.normal(0, 1, (1, 3, 8, 8)).astype(np.float32)
+    (expected,) = optimized(made).run({"x": x})
+    (found,) = zp.quantize(zp.load(made), target="onnxruntime")({"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
