@@ -6,6 +6,8 @@ fit the result type.
 
 from __future__ import annotations
 
+from math import ceil, floor, isfinite
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -16,6 +18,8 @@ from zeropoint.ranges.analysis import Ranges, type_interval
 from zeropoint.ranges.contraction import combined
 from zeropoint.ranges.interval import Interval, joined
 from zeropoint.ranges.row_scales import row_product
+
+_ROUNDING = (hlo.RoundNearestEvenOp, hlo.RoundNearestAfzOp, hlo.FloorOp, hlo.CeilOp)
 
 
 def add(ranges: Ranges, op: hlo.AddOp) -> Interval:
@@ -126,7 +130,22 @@ def power(ranges: Ranges, op: hlo.PowerOp) -> Interval:
 
 
 def convert(ranges: Ranges, op: hlo.ConvertOp) -> Interval:
-    """The range of the operand if that is an integer and fits the new type; otherwise the range of the type."""
-    source, whole = ranges.of(op.operand), type_interval(element_of(op.result))
-    exact = element_dtype(element_of(op.operand)).kind in "biu" and source.within(whole.least, whole.greatest)
-    return source if exact else whole
+    """The range of the operand if that is an integer and fits the new type, or a float that is clamped to such a range.
+
+    Otherwise it is the range of the type.
+    """
+    whole, is_integer = type_interval(element_of(op.result)), element_dtype(element_of(op.operand)).kind in "biu"
+    source = ranges.of(op.operand) if is_integer else _clamped_floats(ranges, op.operand)
+    return whole if source is None or not source.within(whole.least, whole.greatest) else source
+
+
+def _clamped_floats(ranges: Ranges, value: SSAValue) -> Interval | None:
+    """The integers to which clamped floats convert, rounded in any direction; None without constant bounds."""
+    while isinstance(value.owner, _ROUNDING):
+        value = value.owner.operands[0]
+    if not isinstance(clamp := value.owner, hlo.ClampOp):
+        return None
+    low, high = ranges.splat(clamp.min), ranges.splat(clamp.max)
+    if low is None or high is None or not (isfinite(low) and isfinite(high)):
+        return None
+    return Interval.of(floor(low), ceil(high)).with_zero()  # NaN, which a clamp passes on, converts to 0
