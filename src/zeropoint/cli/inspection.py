@@ -140,10 +140,10 @@ def _explain_ranges(program: Any, value: str | None, as_json: bool) -> None:
 @reports_errors
 def targets(name: str | None) -> None:
     """List the targets, or the kernel table of one."""
-    from zeropoint.report.tables import folded, target_list, target_table
+    from zeropoint.report.tables import NAMES, folded, target_list, target_table
     from zeropoint.targets import target
 
     try:
-        click.echo(folded(target_list(), indent=13) if name is None else target_table(target(name)))
+        click.echo(folded(target_list(), indent=NAMES) if name is None else target_table(target(name)))
     except ValueError as error:
         fail(str(error))

@@ -94,10 +94,14 @@ def preformatted(text: str) -> str:
     return f'<pre style="line-height:1.2;white-space:pre;overflow-x:auto">{html.escape(text)}</pre>'
 
 
+NAMES = max(map(len, TARGETS)) + 1
+"""The width of the names of targets in their list, with a space."""
+
+
 def target_list() -> str:
     """All built-in targets, one per line."""
     return "\n".join(
-        f"{found.name:13s}{found.description}; profile {found.profile}, {len(found.by_kernel)} kernels, "
+        f"{found.name:{NAMES}s}{found.description}; profile {found.profile}, {len(found.by_kernel)} kernels, "
         f"{_checked_count(found)}"
         for found in map(target, TARGETS)
     )

@@ -249,7 +249,9 @@ def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], co
         raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
     if len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
-        raise ModelError(f"tensor '{name}': found shape {_sizes(shape)}, expected up to {MOST_DIMENSIONS} sizes")
+        raise ModelError(
+            f"tensor '{name}': found shape {_sizes(shape)}, expected at most {MOST_DIMENSIONS} sizes, none negative"
+        )
     dtype = DTYPES[type_name]
     afford(shape, max(dtype.itemsize, 1), f"tensor '{name}'")
     dynamic = bool((_array(found.ShapeSignatureAsNumpy(), np.int64) < 0).any())
