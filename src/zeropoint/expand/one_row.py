@@ -17,7 +17,7 @@ the edges of such a group of ops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -186,6 +186,20 @@ def _is_line(layout: hlo.ConvolutionLayout) -> bool:
     return order == same and order in ((0, 1, 2), (0, 2, 1))
 
 
+def reshape_back(result: OpResult, rebuilt: Mapping[SSAValue, SSAValue], taken: Set[Operation]) -> None:
+    """Let the readers of a result that are not among the rebuilt ops read its new form in its old shape."""
+    outside = [use for use in result.uses if use.operation not in taken]
+    if not outside:
+        return
+    made = rebuilt[result]
+    assert isinstance(made, OpResult)
+    following = hlo.ReshapeOp(made, result.type)
+    following.location = result.op.location
+    Rewriter.insert_op(following, InsertPoint.after(made.op))
+    for use in outside:
+        use.operation.operands[use.index] = following.result
+
+
 def constant_of_shape(op: hlo.ConstantOp, type_: TensorType[Attribute]) -> hlo.ConstantOp:
     """The same elements in another shape."""
     old = op.value
@@ -298,16 +312,7 @@ class _Rewriting:
     def _back(self, op: Operation, taken: set[Operation]) -> None:
         """Let readers outside of the group read a reshape of the result's image."""
         for result in op.results:
-            outside = [use for use in result.uses if use.operation not in taken]
-            if not outside:
-                continue
-            image = self.images[result]
-            assert isinstance(image, OpResult)
-            following = hlo.ReshapeOp(image, result.type)
-            following.location = op.location
-            Rewriter.insert_op(following, InsertPoint.after(image.op))
-            for use in outside:
-                use.operation.operands[use.index] = following.result
+            reshape_back(result, self.images, taken)
 
     def _insert(self, op: Operation, before: Operation) -> SSAValue:
         op.location = before.location

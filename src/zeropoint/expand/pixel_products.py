@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.expand.emission import ELEMENTWISE
-from zeropoint.expand.one_row import constant_of_shape
+from zeropoint.expand.one_row import constant_of_shape, reshape_back
 from zeropoint.ir import fxpmath as fxp
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.constants import is_constant
@@ -164,7 +164,7 @@ class _Rewriting:
             self._rebuild(op)
         for op in ops:
             for result in op.results:
-                self._back(result)
+                reshape_back(result, self.made, self.taken)
         for op in ops[::-1]:
             Rewriter.erase_op(op)
 
@@ -188,19 +188,6 @@ class _Rewriting:
             new = constant_of_shape(owner, type_) if isinstance(owner, hlo.ConstantOp) else hlo.ReshapeOp(value, type_)
             self.made[value] = self._insert(new, before)
         return self.made[value]
-
-    def _back(self, result: OpResult) -> None:
-        """Let readers outside of the group read the value as it was."""
-        outside = [use for use in result.uses if use.operation not in self.taken]
-        if not outside:
-            return
-        image = self.made[result]
-        assert isinstance(image, OpResult)
-        following = hlo.ReshapeOp(image, result.type)
-        following.location = result.op.location
-        Rewriter.insert_op(following, InsertPoint.after(image.op))
-        for use in outside:
-            use.operation.operands[use.index] = following.result
 
     def _insert(self, op: Operation, before: Operation) -> SSAValue:
         op.location = before.location

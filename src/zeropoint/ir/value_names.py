@@ -41,6 +41,14 @@ class Names:
         self._taken.add(name)
         return name
 
+    def keep(self, name: str) -> str:
+        """Hand out exactly this name, and not again."""
+        self._taken.add(name)
+        return name
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._taken
+
 
 def identifier(name: str) -> str | None:
     """A name of the model as an MLIR identifier; None if it consists of punctuation only."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.value_names import Names
 from zeropoint.litert_schema import flatbuffers, schema
 
 IDENTIFIER = b"TFL3"
@@ -53,7 +54,7 @@ class ModelBuilder:
     operators: list[Any] = field(default_factory=list[Any])
     codes: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     buffers: list[Any] = field(default_factory=lambda: [schema().BufferT()])
-    names: dict[str, int] = field(default_factory=dict[str, int])
+    names: Names = field(default_factory=Names)
     shared: dict[bytes, int] = field(default_factory=dict[bytes, int])
     roles: dict[int, str] = field(default_factory=dict[int, str])
     """The roles of constants whose operator is not added yet (`part`)."""
@@ -62,8 +63,7 @@ class ModelBuilder:
 
     def reserve(self, name: str) -> str:
         """Keep a name for one tensor, to which it is given as `reserved`."""
-        self.names[name] = self.names.get(name, 0) + 1
-        return name
+        return self.names.keep(name)
 
     def tensor(
         self,
@@ -77,7 +77,7 @@ class ModelBuilder:
         """Add a tensor with a unique name and the parameters of its quantized type."""
         made = schema().TensorT()
         # By the schema's convention, buffer 0 is empty and means a computed tensor.
-        made.name, made.shape, made.buffer = (name if reserved else self._unique(name)).encode(), list(shape), 0
+        made.name, made.shape, made.buffer = (name if reserved else self.names.free(name)).encode(), list(shape), 0
         made.type = getattr(schema().TensorType, TYPES[dtype])
         # An empty shape means a scalar only with this flag; otherwise the rank is unknown.
         made.hasRank = True
@@ -126,7 +126,7 @@ class ModelBuilder:
         made.inputs, made.outputs = list(inputs), list(outputs)
         for index in inputs:
             if (role := self.roles.pop(index, None)) is not None:
-                self.tensors[index].name = self._unique(f"{self.tensors[outputs[0]].name.decode()}/{role}").encode()
+                self.tensors[index].name = self.names.free(f"{self.tensors[outputs[0]].name.decode()}/{role}").encode()
         if options is not None:
             kind, fields = options
             made.builtinOptionsType = getattr(schema().BuiltinOptions, kind)
@@ -213,7 +213,7 @@ class ModelBuilder:
         taken = {(self.tensors[index].name, self.tensors[index].type) for index in ports}
         for index, tensor in enumerate(self.tensors):
             if index not in ports and (tensor.name, tensor.type) in taken:
-                tensor.name = self._unique(tensor.name.decode()).encode()
+                tensor.name = self.names.free(tensor.name.decode()).encode()
 
     def _renumber(self) -> None:
         """Drop buffers and operator codes that nothing has, and number the others in the order of their use."""
@@ -243,16 +243,6 @@ class ModelBuilder:
             self.shared[data] = len(self.buffers)
             self.buffers.append(made)
         return self.shared[data]
-
-    def _unique(self, name: str) -> str:
-        count, made = self.names.get(name, 0), name
-        # NAME_1 may be the name of another value. The first free number is the same after an import.
-        while made in self.names:
-            made = f"{name}_{count}"
-            count += 1
-        self.names[name] = max(count, 1)
-        self.names.setdefault(made, 1)
-        return made
 
 
 def _in_pairs(array: Array) -> Array:

@@ -24,6 +24,7 @@ from onnx import (
 )
 
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.value_names import Names
 
 STORED = "_quantized"
 """The end of the names of tensors of integers."""
@@ -60,7 +61,7 @@ class GraphBuilder:
     outputs: list[ValueInfoProto] = field(default_factory=list[ValueInfoProto])
     opset: int = LEAST_OPSET
     domains: set[str] = field(default_factory=set[str])
-    taken: dict[str, int] = field(default_factory=dict[str, int])
+    taken: Names = field(default_factory=Names)
     shared: dict[tuple[str, tuple[int, ...], bytes], str] = field(
         default_factory=dict[tuple[str, tuple[int, ...], bytes], str]
     )
@@ -69,13 +70,7 @@ class GraphBuilder:
 
     def unique(self, name: str) -> str:
         """A name that no other tensor or node has: with the first free number, which is the same after an import."""
-        count, made = self.taken.get(name, 0), name
-        while made in self.taken:
-            made = f"{name}_{count}"
-            count += 1
-        self.taken[name] = max(count, 1)
-        self.taken.setdefault(made, 1)
-        return made
+        return self.taken.free(name)
 
     def stored(self, name: str) -> str:
         """A name for the integers of a tensor: that of the tensor with `_quantized`, which no other one has.
@@ -130,7 +125,7 @@ class GraphBuilder:
 
     def input(self, name: str, shape: Sequence[int], dtype: np.dtype[np.generic]) -> str:
         """Add an input with a unique name."""
-        self.taken[name] = 1
+        self.taken.keep(name)
         self.inputs.append(helper.make_tensor_value_info(name, element_type(dtype), list(shape)))
         return name
 

@@ -80,7 +80,7 @@ def onnx_model(
     assert isinstance(terminator, ReturnOp)
     _check_names(ports, zip(program.outputs, terminator.operands, strict=True))
     for output in program.outputs:
-        emit.builder.taken[output.name] = 1
+        emit.builder.taken.keep(output.name)
     for port, argument in ports:
         kind = read_storage(argument) if integer_io else element_of(argument)
         dtype = element_dtype(kind)
