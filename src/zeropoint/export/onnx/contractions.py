@@ -110,7 +110,7 @@ def _name(kernel: ExportKernel, emit: OnnxEmission) -> str:
     """The name of the node that computes the kernel's product. The importer names it after a product of `_as_batch`."""
     for op in kernel.ops:
         if isinstance(op, ConvolutionOp | DotGeneralOp):
-            return emit.name(op.results[0]).removesuffix(PRODUCT)
+            return emit.name(op.results[0], PRODUCT)
     return emit.name(kernel.region.outputs[0])
 
 

@@ -8,6 +8,7 @@ A quantized tensor holds integers. The format determines how an op reads them:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,12 +23,15 @@ from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.openvino import fuses_hard_swish
 
 WIDE_OPSET, NARROW_OPSET = 21, 21
 """The first opsets with casts to 16 bits, and with casts to 4 bits or by block."""
+EXPANDED = re.compile(r"/expand(_\d+)?$")
+"""The end of the name of a broadcast that this exporter wrote. Imported and written again, it keeps the name."""
 NARROW = 4
 """The width in bits of integers of which a byte holds two."""
 
@@ -66,10 +70,31 @@ class OnnxEmission:
     loose: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
     """Operands of broadcasts, reshaped to the rank of the result. Arithmetic ops of ONNX broadcast their operands."""
 
-    def name(self, value: SSAValue) -> str:
-        """The name of a value: that of the model's node that computes it, or of the input."""
+    current: set[SSAValue] = field(default_factory=set[SSAValue])
+    """The values that the op under construction and its body compute."""
+    reserved: dict[str, str] = field(default_factory=dict[str, str])
+    """The names that the nodes of this op will have."""
+
+    def begin(self, op: Operation) -> None:
+        """Start the emission of an op. What its nodes read is named after the nodes, with the same number."""
+        self.builder.release()
+        self.reserved.clear()
+        self.current = {value for each in op.walk() if not isinstance(each, ConstantOp) for value in each.results}
+
+    def name(self, value: SSAValue, without: str = "") -> str:
+        """The name of a value: that of the model's node that computes it, or of the input.
+
+        `without` is an ending that the importer gave it. A value of the op under construction has the name of its node
+        in this file, which has a number if the model's name is taken.
+        """
         owner = value.owner
-        return value_name(value) if isinstance(owner, Block) else location_text(owner.location) or owner.name
+        name = value_name(value) if isinstance(owner, Block) else location_text(owner.location) or owner.name
+        name = name.removesuffix(without)
+        if value not in self.current:
+            return name
+        if name not in self.reserved:
+            self.reserved[name] = self.builder.reserve(name)
+        return self.reserved[name]
 
     def put(self, value: SSAValue, tensor: Tensor) -> None:
         """Record the tensor of a value."""
@@ -215,13 +240,16 @@ class OnnxEmission:
         if self.for_openvino and op == "Concat" and isinstance(kind, UniformQuantizedType):
             # OpenVINO 2026.4.1 ends with a segmentation fault if a concatenation of floats is quantized twice.
             return self.direct(op, [self.cast(each, kind, name) for each in inputs], kind, shape, name, attributes)
-        result = self.builder.unique(name)
-        is_real = not isinstance(kind, UniformQuantizedType)
-        # The importer names a value after its node, so the node of a float has the name of its result.
-        self.builder.node(op, [*map(self.real, inputs), *extra], [result], result if is_real else name, attributes)
-        if is_real:
+        named, result = self._result(name)
+        self.builder.node(op, [*map(self.real, inputs), *extra], [result], named, attributes)
+        if not isinstance(kind, UniformQuantizedType):
             return Tensor(result, kind, shape)
-        return self._stored(result, kind, shape, name)
+        return self._stored(result, kind, shape, named)
+
+    def _result(self, name: str) -> tuple[str, str]:
+        """The names of a node and of its tensor, which differ only if an output has the name of the node."""
+        named = self.builder.result(name)
+        return named, self.builder.unique(named) if named in self.builder.promised else named
 
     def direct(
         self,
@@ -234,8 +262,9 @@ class OnnxEmission:
         extra: Sequence[str] = (),
     ) -> Tensor:
         """Emit an op that reads and writes stored integers, without casts."""
-        made = self.builder.stored(name) if isinstance(kind, UniformQuantizedType) else self.builder.unique(name)
-        named = made.removesuffix(STORED)
+        named, made = self._result(name)
+        if isinstance(kind, UniformQuantizedType):
+            made = self.builder.stored(named)
         self.builder.node(op, [*(tensor.name for tensor in inputs), *extra], [made], named, attributes)
         return Tensor(made, kind, tuple(shape))
 
@@ -260,8 +289,8 @@ class OnnxEmission:
             for tensor in inputs
             if (quantized := tensor.quantized) is not None
         ]
-        made = self.builder.stored(name)
-        named = made.removesuffix(STORED)
+        named = self.builder.result(name)
+        made = self.builder.stored(named)
         node = rule.make(parts, TensorParts(made, *self.parameters(kind, named)))
         changed = {**attributes, **rule.attributes(self.builder.opset)}
         self.builder.node(rule.name, node, [made], named, changed, rule.domain)
@@ -306,7 +335,8 @@ class OnnxEmission:
         """The tensor with dimensions of size 1 repeated to `shape`."""
         if tuple(shape) == tensor.shape:
             return tensor
-        return self.apply("Expand", [tensor], tensor.kind, shape, f"{name}/expand", extra=[self.integers(shape)])
+        named = name if EXPANDED.search(name) else f"{name}/expand"
+        return self.apply("Expand", [tensor], tensor.kind, shape, named, extra=[self.integers(shape)])
 
 
 def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
