@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
+from onnx import numpy_helper
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.graph import STORED, Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import broadcast_array
@@ -32,6 +32,8 @@ WIDE_OPSET, NARROW_OPSET = 21, 21
 """The first opsets with casts to 16 bits, and with casts to 4 bits or by block."""
 EXPANDED = re.compile(r"/expand(_\d+)?$")
 """The end of the name of a broadcast that this exporter wrote. Imported and written again, it keeps the name."""
+CLIP = "/clip"
+"""The end of the name of a clip."""
 NARROW = 4
 """The width in bits of integers of which a byte holds two."""
 
@@ -133,6 +135,21 @@ class OnnxEmission:
             return Tensor(self.real(tensor), kind, tensor.shape)
         repeated = None if self.for_openvino else _by_channel(tensor)
         return self._stored(self.real(repeated or tensor), kind, tensor.shape, name)
+
+    def part(self, tensor: Tensor, kind: Attribute) -> Tensor:
+        """An operand of a concatenation, which for OpenVINO has the type of the result.
+
+        OpenVINO 2026.4.1 ends with a segmentation fault if a concatenation of floats is quantized twice. The cast is
+        named after what it casts, as it is after an import.
+        """
+        if tensor.kind == kind or not self.for_openvino or not isinstance(kind, UniformQuantizedType):
+            return tensor
+        return self.cast(tensor, kind, self.builder.result(tensor.name.removesuffix(STORED).removesuffix(CLIP)))
+
+    def joined(self, parts: Sequence[Tensor], kind: Attribute, shape: Sequence[int], name: str, axis: int) -> Tensor:
+        """The concatenation of tensors that `part` returned."""
+        emitted = self.direct if self.for_openvino and isinstance(kind, UniformQuantizedType) else self.apply
+        return emitted("Concat", parts, kind, shape, name, {"axis": axis})
 
     def is_real(self, value: SSAValue) -> bool:
         """Whether a kernel returns a float instead of its quantized type, because OpenVINO computes the next kernel in
@@ -237,9 +254,6 @@ class OnnxEmission:
             found = self._qoperator(op, inputs, kind, shape, name, attributes or {}, extra)
             if found is not None:
                 return found
-        if self.for_openvino and op == "Concat" and isinstance(kind, UniformQuantizedType):
-            # OpenVINO 2026.4.1 ends with a segmentation fault if a concatenation of floats is quantized twice.
-            return self.direct(op, [self.cast(each, kind, name) for each in inputs], kind, shape, name, attributes)
         named, result = self._result(name)
         self.builder.node(op, [*map(self.real, inputs), *extra], [result], named, attributes)
         if not isinstance(kind, UniformQuantizedType):
@@ -300,6 +314,10 @@ class OnnxEmission:
         """The same elements in another shape."""
         if tuple(shape) == tensor.shape:
             return tensor
+        constant, kind = self.builder.constants.get(tensor.name), tensor.quantized
+        if constant is not None and (kind is None or kind.is_per_layer):
+            array = numpy_helper.to_array(constant).reshape(shape)
+            return Tensor(self.builder.constant(f"{name}/reshape", array), tensor.kind, tuple(shape))
         return self.apply("Reshape", [tensor], tensor.kind, shape, f"{name}/reshape", extra=[self.integers(shape)])
 
     def transposed(self, tensor: Tensor, order: Sequence[int], name: str) -> Tensor:
@@ -325,7 +343,7 @@ class OnnxEmission:
             if before or after:
                 shape = (*tensor.shape[:axis], tensor.shape[axis] + low + high, *tensor.shape[axis + 1 :])
                 parts = [*before, tensor, *after]
-                tensor = self.apply("Concat", parts, tensor.kind, shape, f"{name}/padded", {"axis": axis})
+                tensor = self.joined(parts, tensor.kind, shape, f"{name}/padded", axis)
         return tensor
 
     def _filled(self, shape: Sequence[int], kind: Attribute, value: float, name: str) -> Tensor:
@@ -345,29 +363,6 @@ def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
     if storage.width == NARROW:
         return np.dtype(ml_dtypes.int4 if storage.signed else ml_dtypes.uint4)
     return storage.dtype
-
-
-def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str) -> Tensor:
-    """The result clamped to the kernel's bounds by a `Clip`, unless its storage range enforces them already.
-
-    The clip is on the integers, which is equivalent because rounding is monotone. A float result has float bounds.
-    """
-    low, high = kernel.bounds
-    kind = tensor.quantized
-    if kind is None:
-        limits = [_limit(emit, bound) for bound in (low, high)]
-        return (
-            tensor if not any(limits) else emit.direct("Clip", [tensor], tensor.kind, tensor.shape, name, extra=limits)
-        )
-    ends = stored_array(np.array([low, high]), kind)
-    if ends[0] <= kind.storage.minimum and ends[1] >= kind.storage.maximum:
-        return tensor
-    limits = [emit.builder.constant("bound", end.reshape(())) for end in ends]
-    return emit.direct("Clip", [tensor], kind, tensor.shape, name, extra=limits)
-
-
-def _limit(emit: OnnxEmission, bound: float) -> str:
-    return emit.builder.constant("bound", np.asarray(bound, np.float32)) if np.isfinite(bound) else ""
 
 
 def _by_channel(tensor: Tensor) -> Tensor | None:
