@@ -46,6 +46,10 @@ class Names:
         self._taken.add(name)
         return name
 
+    def give_back(self, name: str) -> None:
+        """Let others have a name again."""
+        self._taken.discard(name)
+
     def __contains__(self, name: str) -> bool:
         return name in self._taken
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.ir.stablehlo import ReshapeOp
 from zeropoint.ir.tensors import shape_of
 
 PRODUCT = "fully_connected"
@@ -26,19 +27,24 @@ def is_in_chain(region: QuantizeRegionOp) -> bool:
 def _reaches(start: SSAValue, *, forward: bool) -> bool:
     """Whether values of one shape lead from a value to a product that reads it, or that it comes from.
 
-    Dimensions of size 1 do not count, because files have a batch of one around each product.
+    Dimensions of size 1 do not count, because files have a batch of one around each product. Neither do reshapes,
+    because an imported product has its rows in one dimension.
     """
-    shape, seen, pending = _without_ones(start), {start}, [start]
+    seen, pending = {start}, [start]
     while pending:
         value = pending.pop()
         for op in _readers(value) if forward else _makers(value):
             if _is_product(op) and (not forward or op.operands[0] is value):
                 return True
             following = op.results if forward else op.operands
-            new = [each for each in following if each not in seen and _without_ones(each) == shape]
+            new = [each for each in following if each not in seen and (_is_reshape(op) or _are_alike(each, value))]
             seen.update(new)
             pending += new
     return False
+
+
+def _are_alike(first: SSAValue, second: SSAValue) -> bool:
+    return _without_ones(first) == _without_ones(second)
 
 
 def _without_ones(value: SSAValue) -> list[int]:
@@ -55,3 +61,7 @@ def _makers(value: SSAValue) -> Iterator[Operation]:
 
 def _is_product(op: Operation) -> bool:
     return isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == PRODUCT
+
+
+def _is_reshape(op: Operation) -> bool:
+    return isinstance(op, ReshapeOp) or (isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == "reshape")

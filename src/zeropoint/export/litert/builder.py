@@ -41,6 +41,7 @@ TYPES = {
 """The schema's type names by NumPy dtype name."""
 NIBBLE = 4
 RESHAPE = "RESHAPE"
+CASTS = frozenset({"DEQUANTIZE", "QUANTIZE"})
 
 OperatorOptions = tuple[str, Mapping[str, Any]]
 """The name of an options table of the schema, and the fields that differ from their defaults."""
@@ -182,6 +183,7 @@ class ModelBuilder:
                 kept.insert(0, operator)
         for constant in folded.keys() - read:
             self.tensors[folded[constant]].name = self.tensors[constant].name
+        kept = self._casts_at_readers(kept)
         order = [*inputs.values(), *(index for op in kept for index in (*op.inputs, *op.outputs)), *outputs.values()]
         used = [index for index in dict.fromkeys(order) if index >= 0]
         numbers = {old: new for new, old in enumerate(used)} | {-1: -1}
@@ -192,6 +194,30 @@ class ModelBuilder:
         self.operators, self.tensors = kept, [self.tensors[old] for old in used]
         first, second = ({name: numbers[index] for name, index in ports.items()} for ports in (inputs, outputs))
         return first, second
+
+    def _casts_at_readers(self, operators: Sequence[Any]) -> list[Any]:
+        """The operators, with each cast directly before the first operator that reads it.
+
+        The cast of an operand is written when the operand is read. A kernel that rescales is written in its own place,
+        but it is a cast of an operand after an import. This gives both files the same order.
+        """
+        numbers = {index for index, (op, _) in enumerate(self.codes) if op in CASTS}
+        waiting, made = dict[int, Any](), list[Any]()
+
+        def add(operator: Any) -> None:
+            for index in operator.inputs:
+                if index in waiting:
+                    add(waiting.pop(index))
+            made.append(operator)
+
+        for operator in operators:
+            if operator.opcodeIndex in numbers:
+                waiting[operator.outputs[0]] = operator
+            else:
+                add(operator)
+        while waiting:
+            add(waiting.pop(next(iter(waiting))))
+        return made
 
     def _same_shapes(self, ports: Collection[int]) -> Mapping[int, int]:
         """The tensors that a RESHAPE makes in the shape of its operand, and which tensor each of them is.

@@ -279,9 +279,11 @@ def shifted(before: bool, name: str, number: float) -> LitertFloatConverter:
     """A function with a constant added before or after it: log(x + 1), exp(x) - 1."""
 
     def convert(op: Operation, emit: LitertEmission) -> None:
-        constant = emit.builder.part("shift", np.full((), number, element_dtype(element_of(op.results[0]))))
+        kind, shape = element_of(op.results[0]), shape_of(op.results[0])
+        # Of the rank of the operand, as the importer has it, so that a second export writes the same constant.
+        constant = emit.builder.part("shift", np.full([1] * len(shape), number, element_dtype(kind)))
         source, result = _source(emit, op.operands[0]), _result(emit, op)
-        between = emit.temporary(emit.name(op.results[0]), shape_of(op.results[0]), element_of(op.results[0]))
+        between = emit.temporary(emit.name(op.results[0]), shape, kind)
         for index, operator in enumerate(("ADD", name) if before else (name, "ADD")):
             given, made = (between, result) if index else (source, between)
             if operator == "ADD":

@@ -277,7 +277,10 @@ def rescale(kernel: ExportKernel, emit: LitertEmission) -> None:
     if kernel.specs[0] == kernel.output_spec:
         emit.alias(kernel.region.outputs[0], kernel.output_spec, _source(kernel, emit))
         return
-    emit.operator("QUANTIZE", [_source(kernel, emit)], [_result(kernel, emit)], ("QuantizeOptions", {}), 2)
+    source = _source(kernel, emit)
+    # Named as a cast of an operand is, which it is after an import.
+    result = emit.declare(kernel.region.outputs[0], kernel.output_spec, emit.builder.tensors[source].name.decode())
+    emit.operator("QUANTIZE", [source], [result], ("QuantizeOptions", {}), 2)
 
 
 KERNELS: Mapping[str, LitertConverter] = {

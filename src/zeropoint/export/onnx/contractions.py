@@ -17,8 +17,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
-from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
+from zeropoint.export.onnx.emission import CLIP, OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import Attributes
+from zeropoint.export.onnx.kernel_bounds import clamped
 from zeropoint.export.onnx.weight_forms import written_type
 from zeropoint.export.onnx.wrong_padding import is_padded_wrong
 from zeropoint.ir.annotations import PINNED
@@ -110,7 +111,7 @@ def _name(kernel: ExportKernel, emit: OnnxEmission) -> str:
     """The name of the node that computes the kernel's product. The importer names it after a product of `_as_batch`."""
     for op in kernel.ops:
         if isinstance(op, ConvolutionOp | DotGeneralOp):
-            return emit.name(op.results[0]).removesuffix(PRODUCT)
+            return emit.name(op.results[0], PRODUCT)
     return emit.name(kernel.region.outputs[0])
 
 
@@ -172,7 +173,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     made = emit.apply("ConvTranspose" if dilated else "Conv", inputs, given, shape, name, attributes)
     if is_real and isinstance(kind, UniformQuantizedType):
         emit.builder.annotate(made.name, *emit.parameters(kind, made.name))
-    made = clamped(kernel, made, emit, f"{name}/clip")
+    made = clamped(kernel, made, emit, f"{name}{CLIP}")
     back = [orders[2].index(axis) for axis in range(len(shape))]
     emit.put(kernel.region.outputs[0], emit.transposed(made, back, f"{name}/back"))
 
@@ -305,7 +306,7 @@ def fully_connected(kernel: ExportKernel, emit: OnnxEmission) -> None:
         source, bias = emit.reshaped(source, (rows, terms), name), _wide(bias, outputs)
         attributes = {"transB": 1} if turned else {}
         made = emit.apply("Gemm", [source, weights, bias], kernel.output_spec, (rows, outputs), name, attributes)
-    made = clamped(kernel, made, emit, f"{name}/clip")
+    made = clamped(kernel, made, emit, f"{name}{CLIP}")
     emit.put(kernel.region.outputs[0], emit.reshaped(made, shape_of(kernel.region.outputs[0]), name))
 
 
@@ -349,7 +350,7 @@ def batch_matmul(kernel: ExportKernel, emit: OnnxEmission) -> None:
     op = kernel.first(DotGeneralOp)
     sides = [_source(kernel, emit, kernel.port(value)) for value in (op.lhs, op.rhs)]
     product = matmul(op, sides, kernel.output_spec, emit, _name(kernel, emit))
-    made = clamped(kernel, product, emit, f"{product.name}/clip")
+    made = clamped(kernel, product, emit, f"{product.name}{CLIP}")
     emit.put(kernel.region.outputs[0], made)
 
 

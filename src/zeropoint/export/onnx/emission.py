@@ -8,26 +8,32 @@ A quantized tensor holds integers. The format determines how an op reads them:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
+from onnx import numpy_helper
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.graph import STORED, Attributes, GraphBuilder
 from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.openvino import fuses_hard_swish
 
 WIDE_OPSET, NARROW_OPSET = 21, 21
 """The first opsets with casts to 16 bits, and with casts to 4 bits or by block."""
+EXPANDED = re.compile(r"/expand(_\d+)?$")
+"""The end of the name of a broadcast that this exporter wrote. Imported and written again, it keeps the name."""
+CLIP = "/clip"
+"""The end of the name of a clip."""
 NARROW = 4
 """The width in bits of integers of which a byte holds two."""
 
@@ -66,10 +72,31 @@ class OnnxEmission:
     loose: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
     """Operands of broadcasts, reshaped to the rank of the result. Arithmetic ops of ONNX broadcast their operands."""
 
-    def name(self, value: SSAValue) -> str:
-        """The name of a value: that of the model's node that computes it, or of the input."""
+    current: set[SSAValue] = field(default_factory=set[SSAValue])
+    """The values that the op under construction and its body compute."""
+    reserved: dict[str, str] = field(default_factory=dict[str, str])
+    """The names that the nodes of this op will have."""
+
+    def begin(self, op: Operation) -> None:
+        """Start the emission of an op. What its nodes read is named after the nodes, with the same number."""
+        self.builder.release()
+        self.reserved.clear()
+        self.current = {value for each in op.walk() if not isinstance(each, ConstantOp) for value in each.results}
+
+    def name(self, value: SSAValue, without: str = "") -> str:
+        """The name of a value: that of the model's node that computes it, or of the input.
+
+        `without` is an ending that the importer gave it. A value of the op under construction has the name of its node
+        in this file, which has a number if the model's name is taken.
+        """
         owner = value.owner
-        return value_name(value) if isinstance(owner, Block) else location_text(owner.location) or owner.name
+        name = value_name(value) if isinstance(owner, Block) else location_text(owner.location) or owner.name
+        name = name.removesuffix(without)
+        if value not in self.current:
+            return name
+        if name not in self.reserved:
+            self.reserved[name] = self.builder.reserve(name)
+        return self.reserved[name]
 
     def put(self, value: SSAValue, tensor: Tensor) -> None:
         """Record the tensor of a value."""
@@ -108,6 +135,21 @@ class OnnxEmission:
             return Tensor(self.real(tensor), kind, tensor.shape)
         repeated = None if self.for_openvino else _by_channel(tensor)
         return self._stored(self.real(repeated or tensor), kind, tensor.shape, name)
+
+    def part(self, tensor: Tensor, kind: Attribute) -> Tensor:
+        """An operand of a concatenation, which for OpenVINO has the type of the result.
+
+        OpenVINO 2026.4.1 ends with a segmentation fault if a concatenation of floats is quantized twice. The cast is
+        named after what it casts, as it is after an import.
+        """
+        if tensor.kind == kind or not self.for_openvino or not isinstance(kind, UniformQuantizedType):
+            return tensor
+        return self.cast(tensor, kind, self.builder.result(tensor.name.removesuffix(STORED).removesuffix(CLIP)))
+
+    def joined(self, parts: Sequence[Tensor], kind: Attribute, shape: Sequence[int], name: str, axis: int) -> Tensor:
+        """The concatenation of tensors that `part` returned."""
+        emitted = self.direct if self.for_openvino and isinstance(kind, UniformQuantizedType) else self.apply
+        return emitted("Concat", parts, kind, shape, name, {"axis": axis})
 
     def is_real(self, value: SSAValue) -> bool:
         """Whether a kernel returns a float instead of its quantized type, because OpenVINO computes the next kernel in
@@ -212,16 +254,16 @@ class OnnxEmission:
             found = self._qoperator(op, inputs, kind, shape, name, attributes or {}, extra)
             if found is not None:
                 return found
-        if self.for_openvino and op == "Concat" and isinstance(kind, UniformQuantizedType):
-            # OpenVINO 2026.4.1 ends with a segmentation fault if a concatenation of floats is quantized twice.
-            return self.direct(op, [self.cast(each, kind, name) for each in inputs], kind, shape, name, attributes)
-        result = self.builder.unique(name)
-        is_real = not isinstance(kind, UniformQuantizedType)
-        # The importer names a value after its node, so the node of a float has the name of its result.
-        self.builder.node(op, [*map(self.real, inputs), *extra], [result], result if is_real else name, attributes)
-        if is_real:
+        named, result = self._result(name)
+        self.builder.node(op, [*map(self.real, inputs), *extra], [result], named, attributes)
+        if not isinstance(kind, UniformQuantizedType):
             return Tensor(result, kind, shape)
-        return self._stored(result, kind, shape, name)
+        return self._stored(result, kind, shape, named)
+
+    def _result(self, name: str) -> tuple[str, str]:
+        """The names of a node and of its tensor, which differ only if an output has the name of the node."""
+        named = self.builder.result(name)
+        return named, self.builder.unique(named) if named in self.builder.promised else named
 
     def direct(
         self,
@@ -234,8 +276,9 @@ class OnnxEmission:
         extra: Sequence[str] = (),
     ) -> Tensor:
         """Emit an op that reads and writes stored integers, without casts."""
-        made = self.builder.stored(name) if isinstance(kind, UniformQuantizedType) else self.builder.unique(name)
-        named = made.removesuffix(STORED)
+        named, made = self._result(name)
+        if isinstance(kind, UniformQuantizedType):
+            made = self.builder.stored(named)
         self.builder.node(op, [*(tensor.name for tensor in inputs), *extra], [made], named, attributes)
         return Tensor(made, kind, tuple(shape))
 
@@ -260,8 +303,8 @@ class OnnxEmission:
             for tensor in inputs
             if (quantized := tensor.quantized) is not None
         ]
-        made = self.builder.stored(name)
-        named = made.removesuffix(STORED)
+        named = self.builder.result(name)
+        made = self.builder.stored(named)
         node = rule.make(parts, TensorParts(made, *self.parameters(kind, named)))
         changed = {**attributes, **rule.attributes(self.builder.opset)}
         self.builder.node(rule.name, node, [made], named, changed, rule.domain)
@@ -271,6 +314,10 @@ class OnnxEmission:
         """The same elements in another shape."""
         if tuple(shape) == tensor.shape:
             return tensor
+        constant, kind = self.builder.constants.get(tensor.name), tensor.quantized
+        if constant is not None and (kind is None or kind.is_per_layer):
+            array = numpy_helper.to_array(constant).reshape(shape)
+            return Tensor(self.builder.constant(f"{name}/reshape", array), tensor.kind, tuple(shape))
         return self.apply("Reshape", [tensor], tensor.kind, shape, f"{name}/reshape", extra=[self.integers(shape)])
 
     def transposed(self, tensor: Tensor, order: Sequence[int], name: str) -> Tensor:
@@ -296,7 +343,7 @@ class OnnxEmission:
             if before or after:
                 shape = (*tensor.shape[:axis], tensor.shape[axis] + low + high, *tensor.shape[axis + 1 :])
                 parts = [*before, tensor, *after]
-                tensor = self.apply("Concat", parts, tensor.kind, shape, f"{name}/padded", {"axis": axis})
+                tensor = self.joined(parts, tensor.kind, shape, f"{name}/padded", axis)
         return tensor
 
     def _filled(self, shape: Sequence[int], kind: Attribute, value: float, name: str) -> Tensor:
@@ -306,7 +353,8 @@ class OnnxEmission:
         """The tensor with dimensions of size 1 repeated to `shape`."""
         if tuple(shape) == tensor.shape:
             return tensor
-        return self.apply("Expand", [tensor], tensor.kind, shape, f"{name}/expand", extra=[self.integers(shape)])
+        named = name if EXPANDED.search(name) else f"{name}/expand"
+        return self.apply("Expand", [tensor], tensor.kind, shape, named, extra=[self.integers(shape)])
 
 
 def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
@@ -315,29 +363,6 @@ def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
     if storage.width == NARROW:
         return np.dtype(ml_dtypes.int4 if storage.signed else ml_dtypes.uint4)
     return storage.dtype
-
-
-def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str) -> Tensor:
-    """The result clamped to the kernel's bounds by a `Clip`, unless its storage range enforces them already.
-
-    The clip is on the integers, which is equivalent because rounding is monotone. A float result has float bounds.
-    """
-    low, high = kernel.bounds
-    kind = tensor.quantized
-    if kind is None:
-        limits = [_limit(emit, bound) for bound in (low, high)]
-        return (
-            tensor if not any(limits) else emit.direct("Clip", [tensor], tensor.kind, tensor.shape, name, extra=limits)
-        )
-    ends = stored_array(np.array([low, high]), kind)
-    if ends[0] <= kind.storage.minimum and ends[1] >= kind.storage.maximum:
-        return tensor
-    limits = [emit.builder.constant("bound", end.reshape(())) for end in ends]
-    return emit.direct("Clip", [tensor], kind, tensor.shape, name, extra=limits)
-
-
-def _limit(emit: OnnxEmission, bound: float) -> str:
-    return emit.builder.constant("bound", np.asarray(bound, np.float32)) if np.isfinite(bound) else ""
 
 
 def _by_channel(tensor: Tensor) -> Tensor | None:

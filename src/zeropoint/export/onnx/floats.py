@@ -271,7 +271,8 @@ def shifted(before: bool, name: str, number: float) -> OnnxFloatConverter:
     def convert(op: Operation, emit: OnnxEmission) -> None:
         result = op.results[0]
         kind, shape, label = element_of(result), shape_of(result), emit.name(result)
-        constant = emit.constant(np.full((), number, element_dtype(kind)), kind, "shift")
+        # Of the rank of the operand, as the importer has it, so that a second export writes the same constant.
+        constant = emit.constant(np.full([1] * len(shape), number, element_dtype(kind)), kind, "shift")
         made = _exact(emit, op.operands[0])
         for operator in ("Add", name) if before else (name, "Add"):
             made = emit.apply(operator, [made, constant] if operator == "Add" else [made], kind, shape, label)

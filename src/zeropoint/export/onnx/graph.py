@@ -67,6 +67,12 @@ class GraphBuilder:
     )
     renamed: dict[str, str] = field(default_factory=dict[str, str])
     annotations: list[TensorAnnotation] = field(default_factory=list[TensorAnnotation])
+    promised: set[str] = field(default_factory=set[str])
+    """The names of outputs that are not written yet, which tensors inside the graph cannot have."""
+    reserved: set[str] = field(default_factory=set[str])
+    """The names that results of the op under construction will have."""
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
+    """The last number that `result` gave to each name, so that many nodes of one name take no longer each."""
 
     def unique(self, name: str) -> str:
         """A name that no other tensor or node has: with the first free number, which is the same after an import."""
@@ -82,6 +88,38 @@ class GraphBuilder:
             count += 1
             stem = f"{name}_{count}"
         return self.unique(f"{stem}{STORED}")
+
+    def result(self, name: str) -> str:
+        """A name for what a node computes. The node, its tensor and the integers of the tensor have the same number.
+
+        The importer reads one of the three, and a second export gets the same names from it. The tensor of a node with
+        the name of an output has another name.
+        """
+        if name in self.reserved:
+            self.reserved.discard(name)
+            return name
+        stem, count = name, self.numbers.get(name, 0)
+        while self._is_taken(stem):
+            count += 1
+            stem = f"{name}_{count}"
+        self.numbers[name] = count
+        return self.taken.keep(stem)
+
+    def reserve(self, name: str) -> str:
+        """A name that `result` gives out next, so that constants can be named after a node before it exists."""
+        stem = self.result(name)
+        self.reserved.add(stem)
+        return stem
+
+    def release(self) -> None:
+        """Give up the reserved names that no node has got."""
+        for name in self.reserved - self.promised:
+            self.taken.give_back(name)
+        self.reserved.clear()
+
+    def _is_taken(self, stem: str) -> bool:
+        tensor = stem in self.taken and stem not in self.promised
+        return tensor or stem in self.reserved or f"node:{stem}" in self.taken or f"{stem}{STORED}" in self.taken
 
     def needs(self, opset: int) -> None:
         """Require at least this opset."""

@@ -80,13 +80,14 @@ def onnx_model(
     assert isinstance(terminator, ReturnOp)
     _check_names(ports, zip(program.outputs, terminator.operands, strict=True))
     for output in program.outputs:
-        emit.builder.taken.keep(output.name)
+        emit.builder.promised.add(emit.builder.taken.keep(output.name))
     for port, argument in ports:
         kind = read_storage(argument) if integer_io else element_of(argument)
         dtype = element_dtype(kind)
         emit.builder.input(port.name, shape_of(argument), dtype)
         emit.put(argument, Tensor(port.name, kind, shape_of(argument)))
     for op in progress(list(program.entry.ops), "export"):
+        emit.begin(op)
         if isinstance(op, QuantizeRegionOp):
             for value in op.inputs:
                 if isinstance(value.owner, BroadcastInDimOp) and emit.array(value) is None:

@@ -14,9 +14,10 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.constant_operands import in_columns, joined_operand
 from zeropoint.export.onnx.contractions import batch_matmul
-from zeropoint.export.onnx.emission import OnnxEmission, Tensor, clamped
+from zeropoint.export.onnx.emission import CLIP, OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.export.onnx.indexing import gathered
+from zeropoint.export.onnx.kernel_bounds import clamped
 from zeropoint.export.onnx.pools import average_pool, max_pool
 from zeropoint.export.onnx.qoperators import check_mean
 from zeropoint.export.onnx.reductions import rows
@@ -102,7 +103,7 @@ def hard_sigmoid(kernel: ExportKernel, emit: OnnxEmission) -> None:
     constant = emit.constant(np.array(one.scale, np.float32), one, f"{name}/offset")
     operands = [replace(source, kind=read), constant]
     made = emit.apply("Add", operands, kernel.output_spec, kernel.output_shape, name)
-    _put(kernel, emit, clamped(kernel, made, emit, f"{name}/clip"))
+    _put(kernel, emit, clamped(kernel, made, emit, f"{name}{CLIP}"))
 
 
 def hard_swish(kernel: ExportKernel, emit: OnnxEmission) -> None:
@@ -195,7 +196,7 @@ def binary(op_name: str) -> OnnxConverter:
         if np.broadcast_shapes(*(tensor.shape for tensor in inputs)) != kernel.output_shape:
             inputs[0] = emit.repeated(inputs[0], kernel.output_shape, name)
         made = emit.apply(op_name, inputs, kernel.output_spec, kernel.output_shape, name)
-        _put(kernel, emit, clamped(kernel, made, emit, f"{name}/clip"))
+        _put(kernel, emit, clamped(kernel, made, emit, f"{name}{CLIP}"))
 
     return convert
 
@@ -258,9 +259,9 @@ def transpose(kernel: ExportKernel, emit: OnnxEmission) -> None:
 def concatenate(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Concat."""
     op, name = kernel.first(ConcatenateOp), _name(kernel, emit)
-    inputs = [joined_operand(kernel, emit, kernel.port(value)) for value in op.inputs]
-    attributes = {"axis": op.dimension.value.data}
-    _put(kernel, emit, emit.apply("Concat", inputs, kernel.output_spec, kernel.output_shape, name, attributes))
+    kind, axis = kernel.output_spec, op.dimension.value.data
+    parts = [emit.part(joined_operand(kernel, emit, kernel.port(value)), kind) for value in op.inputs]
+    _put(kernel, emit, emit.joined(parts, kind, kernel.output_shape, name, axis))
 
 
 def slice_(kernel: ExportKernel, emit: OnnxEmission) -> None:
