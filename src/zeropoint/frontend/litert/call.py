@@ -36,6 +36,8 @@ class CallValues:
     model: LiteRtModel
     build: Builder
     found: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
+    exact: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
+    """Values of quantized tensors before the casts that pin them, where these change no number."""
 
     def pinned(self, value: SSAValue, kind: UniformQuantizedType) -> SSAValue:
         """The value after a quantize-dequantize pair of casts, which pins its type."""
@@ -114,6 +116,11 @@ class Call:
         self.tensor(index)
         return self.values.value(self.operator.inputs[index])
 
+    def exact(self, index: int) -> SSAValue:
+        """Like `operand`, but without the casts that pin its type if they change no number."""
+        found = self.operand(index)
+        return self.values.exact.get(self.operator.inputs[index], found)
+
     def operands(self) -> list[SSAValue]:
         """The values of all operands."""
         return [self.operand(index) for index in range(len(self.operator.inputs))]
@@ -159,12 +166,6 @@ class Call:
 
     def onnx(self, op: str, *inputs: SSAValue | Array | None, **attributes: Any) -> SSAValue:
         """Build the equivalent ONNX operator with ONNX's converter. Arrays become constant inputs."""
-        return self.onnx_results(op, inputs, 1, attributes)[0]
-
-    def onnx_results(
-        self, op: str, inputs: Sequence[SSAValue | Array | None], outputs: int, attributes: dict[str, Any]
-    ) -> tuple[SSAValue, ...]:
-        """Like `onnx`, for an operator with several results."""
         names: list[str] = []
         for index, given in enumerate(inputs):
             name = "" if given is None else f"{self.operator.index}:{op}:{index}:{len(self.build.values)}"
@@ -173,9 +174,9 @@ class Call:
             elif given is not None:
                 self.build.set_array(name, given)
             names.append(name)
-        proto = helper.make_node(op, names, [f"{op}:{index}" for index in range(outputs)], **attributes)
+        proto = helper.make_node(op, names, [f"{op}:0"], **attributes)
         found = CONVERTERS[op](OnnxNode(proto, OPSET, self.build), self.build)
-        return found if isinstance(found, tuple) else (found,)
+        return found[0] if isinstance(found, tuple) else found
 
     def like_result(self, value: SSAValue) -> SSAValue:
         """An intermediate value pinned to the type of the result, for operators that only move elements."""
