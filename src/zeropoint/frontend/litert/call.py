@@ -7,7 +7,7 @@ pinned in the same way after they are computed. A converter only builds the floa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.node import OnnxNode, axis_of
+from zeropoint.ir.constants import with_rest
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import TransposeOp
+from zeropoint.ir.stablehlo import ConstantOp, TransposeOp
 from zeropoint.ir.tensors import Array, with_element
 
 OPSET = 21
@@ -120,6 +121,19 @@ class Call:
         """Like `operand`, but without the casts that pin its type if they change no number."""
         found = self.operand(index)
         return self.values.exact.get(self.operator.inputs[index], found)
+
+    def bias(self, index: int, data: int, weights: int) -> SSAValue:
+        """An operand that is a bias. LiteRT adds its integers to products, whatever its own scale is."""
+        tensor, given, product = self.tensor(index), self.tensor(data).scales, self.tensor(weights).scales
+        if tensor.data is None or not tensor.is_quantized or given.size != 1 or product.size not in (1, *tensor.shape):
+            return self.operand(index)
+        scales = given * product
+        found = self.values.constant(
+            replace(tensor, scales=scales, zero_points=np.zeros(scales.size)), tensor.data, None
+        )
+        if isinstance(found.owner, ConstantOp):
+            with_rest(found.owner, tensor.data * scales, self.build.weights)
+        return found
 
     def operands(self) -> list[SSAValue]:
         """The values of all operands."""

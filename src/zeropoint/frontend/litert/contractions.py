@@ -34,10 +34,10 @@ def _image(call: Call, index: int) -> tuple[int, ...]:
     return shape
 
 
-def _with_bias(call: Call, value: SSAValue, index: int) -> SSAValue:
+def _with_bias(call: Call, value: SSAValue, index: int, data: int = 0) -> SSAValue:
     """Add the bias along the last dimension, then apply the activation function."""
     if call.has(index):
-        bias, channels = call.operand(index), shape_of(value)[-1]
+        bias, channels = call.bias(index, data, 1), shape_of(value)[-1]
         if shape_of(bias) != (channels,):
             raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{channels}]")
         last = len(shape_of(value)) - 1
@@ -100,7 +100,7 @@ def transpose_conv(call: Call) -> SSAValue:
         padding=padding if any(map(any, padding)) else None,
         lhs_dilation=unless(1, strides),
     )
-    return _with_bias(call, call.build.insert(op), 3)
+    return _with_bias(call, call.build.insert(op), 3, 2)
 
 
 def fully_connected(call: Call) -> SSAValue:
