@@ -119,12 +119,30 @@ def fully_connected(call: Call) -> SSAValue:
         data = call.build.reshape(data, [count // terms, terms])
     if not shape_of(data) or shape_of(data)[-1] != terms:
         raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not match")
+    if _has_no_kernel(call):
+        return call.build.constant(np.zeros([*shape_of(data)[:-1], features], np.float32))
     last = len(shape_of(data)) - 1
     numbers = DotDimensions(lhs_contracting_dimensions=(last,), rhs_contracting_dimensions=(1,))
     product = DotGeneralOp(data, weights, with_shape(data, [*shape_of(data)[:-1], features]), numbers)
     if call.tensor(1).data is None and not call.has(2) and call.tensor(1).dtype == np.int8:
         product.attributes[COMPUTED_WEIGHTS] = UnitAttr()
     return _with_bias(call, call.build.insert(product), 2)
+
+
+def _has_no_kernel(call: Call) -> bool:
+    """Whether LiteRT returns zeros: for a 16-bit result of 8-bit data and weights with a scale per channel.
+
+    It has no kernel for them and runs its kernel of u8 with the multiplier of weights of one scale, which is 0. The
+    package `ai-edge-quantizer` writes such files for an LSTM's initial state of zeros.
+    """
+    if call.tensor(0).dtype != np.int8 or call.result().dtype != np.int16:
+        return False
+    if call.tensor(1).scales.size == 1:
+        raise NodeError(
+            "found i8 data and a result of i16, for which LiteRT reads the stored bytes as u8, expected data and result "
+            "of as many bits; quantize the model again"
+        )
+    return True
 
 
 def _matrix(weights: SSAValue) -> tuple[int, int]:
