@@ -139,8 +139,8 @@ def _has_no_kernel(call: Call) -> bool:
         return False
     if call.tensor(1).scales.size == 1:
         raise NodeError(
-            "found i8 data and a result of i16, for which LiteRT reads the stored bytes as u8, expected data and result "
-            "of as many bits; quantize the model again"
+            "found i8 data and a result of i16, for which LiteRT reads the stored bytes as u8, expected data and "
+            "result of as many bits; quantize the model again"
         )
     return True
 
