@@ -44,7 +44,7 @@ from zeropoint.ir.annotations import (
     state_facts,
     unique_name,
 )
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import constant_op, exact_array
 from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.dataflow_order import dataflow_order
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -158,7 +158,7 @@ class _Materialization:
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
         """The quantized form of a float value: a constant, an existing quantized value, or a new quantize op."""
         constant = cast_constant(value, spec)
-        array = constant_array(constant, self.weights)
+        array = exact_array(constant, self.weights)
         if array is not None:
             return self._constant(stored_array(array, spec), spec, builder, location_of(constant))
         found = quantized_before(value, spec)

@@ -22,6 +22,7 @@ from zeropoint.export.onnx.floats import OPERATORS, settled
 from zeropoint.export.onnx.graph import GraphBuilder
 from zeropoint.export.onnx.origins import OPENVINO
 from zeropoint.export.onnx.weight_forms import chosen_form
+from zeropoint.export.ports import stated_parameters
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -81,10 +82,12 @@ def onnx_model(
     _check_names(ports, zip(program.outputs, terminator.operands, strict=True))
     for output in program.outputs:
         emit.builder.promised.add(emit.builder.taken.keep(output.name))
+    stored: dict[str, object] = {}
     for port, argument in ports:
         kind = read_storage(argument) if integer_io else element_of(argument)
         dtype = element_dtype(kind)
         emit.builder.input(port.name, shape_of(argument), dtype)
+        stored.update(stated_parameters(port.name, kind))
         emit.put(argument, Tensor(port.name, kind, shape_of(argument)))
     for op in progress(list(program.entry.ops), "export"):
         emit.begin(op)
@@ -101,4 +104,6 @@ def onnx_model(
         kind = emit.made[value] if integer_io and value in emit.made else element_of(value)
         tensor = emit.operand(value, kind)
         emit.builder.output(port.name, tensor.name, tensor.shape, element_dtype(kind))
-    return emit.builder.finish("main", {"target": target, "profile": program.profile})
+        stored.update(stated_parameters(port.name, kind))
+    integers = {"quantization": stored} if stored else {}
+    return emit.builder.finish("main", {"target": target, "profile": program.profile, **integers})

@@ -128,7 +128,7 @@ class _Types:
             self.means.append(region)
         if self._adds_real_bias(region):
             self.real_biased.append(region)
-        self.passed.update(region.outputs)
+        self.passed.update(region.outputs if self._passes_type(region) else ())
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
                 self.moved_back[region] = found
@@ -206,6 +206,11 @@ class _Types:
         return value in self.passed or (
             self._stated(value) is not None and (region, index) not in self.constraints.unrounded
         )
+
+    def _passes_type(self, region: QuantizeRegionOp) -> bool:
+        """Whether the results of a kernel have a type, unlike those of moves of a value with a scale per channel."""
+        found = self._of_moved(region.inputs[0]) if _moves(region) else None
+        return found is None or found.is_per_layer
 
     def _of_moved(self, value: SSAValue) -> UniformQuantizedType | None:
         """The type of a value, or of that whose elements it has."""
