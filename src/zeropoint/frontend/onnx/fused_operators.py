@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from onnx import ModelProto, NodeProto, helper, parser
 
@@ -43,7 +43,7 @@ class _Node:
 
 def _written(value: Any) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(str, value))}]"
+        return f"[{', '.join(map(str, cast('list[object]', value)))}]"
     return f'"{value.decode()}"' if isinstance(value, bytes) else repr(value)
 
 
