@@ -23,6 +23,7 @@ from zeropoint.frontend.onnx.checks import (
 )
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
+from zeropoint.frontend.onnx.fused_operators import with_fused_operators
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
 from zeropoint.frontend.onnx.hard_sigmoids import restore_hard_sigmoids
 from zeropoint.frontend.onnx.inline_data import model_of
@@ -90,7 +91,7 @@ def _imported(
         check_attributes(model)
         check_outputs(model)
         check_names(model)
-        model = inline_functions(model)
+        model = inline_functions(with_fused_operators(model, opset_of(model)))
         check_external_data(model, folder)
         model = expand_qoperators(with_real_ports(model, folder), folder)
         restore_hard_sigmoids(model, folder)
