@@ -63,10 +63,10 @@ class FileContraction:
         op = region.body.block.first_op
         if not _is_free(region, target) or not isinstance(op, ContractionOp):
             return None
-        data, filters = _read_type(region.inputs[0]), _pinned(region.inputs[1])
+        data, filters = read_type(region.inputs[0]), _pinned(region.inputs[1])
         if data is None or filters is None or constant_array(region.inputs[1], weights) is None:
             return None
-        readers = set(map(_type_at, region.outputs[0].uses))
+        readers = set(map(type_at, region.outputs[0].uses))
         result = next(iter(readers)) if len(readers) == 1 else None
         if not target.channel_scales and readers != {None}:
             return None  # such a runtime has no kernel for a value that a cast and another op read
@@ -81,7 +81,7 @@ class FileContraction:
         biases, output = self._biases(program.weights, target), self.region.outputs[0]
         assert biases is not None
         if self.result is None:
-            kinds = [_type_at(use) for use in output.uses if isinstance(use.operation, QuantizeRegionOp)]
+            kinds = [type_at(use) for use in output.uses if isinstance(use.operation, QuantizeRegionOp)]
             for kind in dict.fromkeys(kind for kind in kinds if kind is not None):
                 insert_rounding(program, output, kind, lambda use, kind=kind: _reads(use, kind))
         sums = accumulator_type(self.op, self.data, self.filters)
@@ -167,7 +167,7 @@ def _is_free(region: QuantizeRegionOp, target: Target) -> bool:
     return target.real_biases or not marked
 
 
-def _read_type(value: SSAValue) -> UniformQuantizedType | None:
+def read_type(value: SSAValue) -> UniformQuantizedType | None:
     """The type in which a value is stored: that of a cast, or of the kernel that makes it."""
     kind: Attribute | None = None
     if isinstance(value.owner, DequantizeCastOp):
@@ -183,10 +183,10 @@ def _pinned(value: SSAValue) -> UniformQuantizedType | None:
 
 
 def _reads(use: Use, kind: UniformQuantizedType) -> bool:
-    return isinstance(use.operation, QuantizeRegionOp) and _type_at(use) == kind
+    return isinstance(use.operation, QuantizeRegionOp) and type_at(use) == kind
 
 
-def _type_at(use: Use) -> UniformQuantizedType | None:
+def type_at(use: Use) -> UniformQuantizedType | None:
     """The type in which a cast or kernel reads a value; None for an op of floats."""
     op, kind = use.operation, None
     if isinstance(op, QuantizeRegionOp):

@@ -50,9 +50,10 @@ from zeropoint.materialize.openvino_floats import (
 from zeropoint.materialize.openvino_held import held_parameters
 from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
-from zeropoint.materialize.openvino_sums import add
+from zeropoint.materialize.openvino_sums import add, function_of_sum
 from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends
+from zeropoint.targets.logical_kernels import FUNCTION_OF_SUM
 
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 """The kernels into which OpenVINO fuses a following sum or hard swish."""
@@ -315,6 +316,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "convolution": contraction,
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
+    FUNCTION_OF_SUM: function_of_sum,
     "hard_swish": hard_swish,
     "mean": mean,
     "multiply": multiply,

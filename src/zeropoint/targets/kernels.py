@@ -298,6 +298,8 @@ class Target:
     """
     unquantized_results: frozenset[str] = frozenset()
     """The contractions that are integer kernels although a quantized file does not quantize their result."""
+    joins_functions: bool = False
+    """Whether a convolution computes a residual sum after it together with a function of the sum."""
     channel_scales: bool = False
     """Whether the data of depthwise convolutions, and the results of convolutions, may have a scale per channel in a
     quantized file."""

@@ -8,6 +8,7 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 - `real_results = true`: contractions can return floats.
 - `unrounded_results = ["fully_connected"]`: these contractions can return floats, where a function needs it.
 - `unquantized_results = ["fully_connected"]`: these are integer kernels where a quantized file leaves the result float.
+- `joins_functions = true`: a convolution computes a residual sum of a quantized file together with a function of it.
 - `channel_scales = true`: activations of a quantized file may have a scale per channel.
 - `between_casts = true`: the runtime makes integer kernels of ops between casts.
 - `fuses_products = true`: the runtime's float ops do not round products before sums, and multiply by inverses.
@@ -36,7 +37,7 @@ from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relati
 from zeropoint.targets.logical_kernels import CONTRACTIONS
 from zeropoint.targets.text import parse_port, parse_relation
 
-FLAGS = ("real_results", "between_casts", "fuses_products", "real_biases", "channel_scales")
+FLAGS = ("real_results", "between_casts", "fuses_products", "real_biases", "channel_scales", "joins_functions")
 CONTRACTION_LISTS = ("unrounded_results", "unquantized_results")
 KEYS = (
     "name",

@@ -22,7 +22,7 @@ from zeropoint.export.onnx.qoperators import MOVES, QOPERATORS, TensorParts
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.openvino import fuses_hard_swish
 
@@ -78,6 +78,8 @@ class OnnxEmission:
 
     def operand(self, value: SSAValue, kind: Attribute) -> Tensor:
         """The tensor of a value in a given type: a constant, or the value cast from the type it was computed in."""
+        if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == kind:
+            value = value.owner.input
         found = self.tensors.get((value, kind))
         if found is None:
             if value in self.loose and value not in self.made:
@@ -119,10 +121,10 @@ class OnnxEmission:
         """The array of a constant or of a broadcast constant; None for a computed value."""
         return broadcast_array(value, self.weights)
 
-    def constant(self, array: Array, kind: Attribute, name: str) -> Tensor:
+    def constant(self, array: Array, kind: Attribute, name: str, *, shared: bool = True) -> Tensor:
         """A constant: quantized to integers if `kind` is a quantized type, else the array itself."""
         stored = stored_array(array, kind).astype(file_dtype(kind)) if isinstance(kind, UniformQuantizedType) else array
-        return Tensor(self.builder.constant(name, stored), kind, array.shape)
+        return Tensor(self.builder.constant(name, stored, shared=shared), kind, array.shape)
 
     def integers(self, values: Sequence[int], name: str = "shape") -> str:
         """An i64 constant: a shape, axes, starts."""
@@ -320,10 +322,13 @@ def file_dtype(kind: UniformQuantizedType) -> np.dtype[np.generic]:
 def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str) -> Tensor:
     """The result clamped to the kernel's bounds by a `Clip`, unless its storage range enforces them already.
 
-    The clip is on the integers, which is equivalent because rounding is monotone. A float result has float bounds.
+    The clip is on the integers, which is equivalent because rounding is monotone. A float result has float bounds. The
+    ranges of a type with a scale per channel are the bounds (`materialize/file_contractions.py`).
     """
     low, high = kernel.bounds
     kind = tensor.quantized
+    if kind is not None and not kind.is_per_layer:
+        return tensor
     if kind is None:
         limits = [_limit(emit, bound) for bound in (low, high)]
         return (
