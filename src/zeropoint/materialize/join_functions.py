@@ -21,10 +21,11 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import DEMANDS, FUNCTION, Fact, state_facts
+from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.named_functions import POINTS, function_kernel
 from zeropoint.ir.program import Program
@@ -50,7 +51,8 @@ def join_functions(program: Program, target: Target) -> Program:
         return program
     program = program.for_change()
     for op in list(program.entry.ops):
-        if isinstance(op, QuantizeRegionOp) and (found := _Joined.of(op, program.weights)) is not None:
+        is_there = isinstance(op, QuantizeRegionOp) and op.parent is not None
+        if is_there and (found := _Joined.of(op, program.weights)) is not None:
             found.replace(program)
     return program
 
@@ -70,12 +72,12 @@ class _Joined:
         if total.logical_kernel.data != "add" or not _is_free(total) or not isinstance(body[0], AddOp):
             return None
         same = all(shape_of(value) == shape_of(total.outputs[0]) for value in total.inputs)
-        if len(body) != 2 or len(total.inputs) != 2 or not same or not all(map(_is_byte, map(read_type, total.inputs))):
+        if len(body) != 2 or len(total.inputs) != 2 or not same or not all(map(is_byte, map(read_type, total.inputs))):
             return None
         regions = _following(total)
         kinds = [type_at(use) for region in regions[-1:] for use in region.outputs[0].uses]
         kind = kinds[0] if len({*kinds}) == 1 else None
-        return _Joined(total, regions, kind) if kind is not None and _is_byte(kind) else None
+        return _Joined(total, regions, kind) if kind is not None and is_byte(kind) else None
 
     def replace(self, program: Program) -> None:
         """Replace the regions by one, in place, if the runtime computes them in a convolution."""
@@ -83,8 +85,8 @@ class _Joined:
         if (name := _name(block, program.weights)) not in FUNCTIONS:
             return
         given = list(self.total.inputs)
-        values = list(map(_stored, given))
-        kinds = [kind for value in values if (kind := read_type(value)) is not None]
+        values = list(map(without_casts, given))
+        kinds = [kind for value in given if (kind := read_type(value)) is not None]
         made = QuantizeRegionOp(values, [last.outputs[0].type], FUNCTION_OF_SUM, kinds, [self.kind], Region(block))
         made.location = last.location
         made.attributes[FUNCTION] = StringAttr(name)
@@ -98,6 +100,7 @@ class _Joined:
         last.outputs[0].replace_all_uses_with(made.outputs[0])
         for region in (*reversed(self.regions), self.total):
             Rewriter.erase_op(region)
+        remove_dead_ops(program.entry)
 
     def _body(self) -> Block:
         """The ops of all regions."""
@@ -143,16 +146,18 @@ def _is_free(region: QuantizeRegionOp) -> bool:
     return DEMANDS not in region.attributes and not any(isinstance(spec, UniformQuantizedType) for spec in specs)
 
 
-def _is_byte(kind: UniformQuantizedType | None) -> bool:
+def is_byte(kind: UniformQuantizedType | None) -> bool:
+    """Whether a type has 8 bits and one scale."""
     return kind is not None and kind.is_per_layer and kind.storage.type.width == BYTE
 
 
-def _stored(value: SSAValue) -> SSAValue:
-    """A result of a kernel behind casts to the type that it has; other values as they are."""
+def without_casts(value: SSAValue) -> SSAValue:
+    """An input of the program behind casts, or a result behind casts to its type; other values as they are."""
     cast = value.owner.input.owner if isinstance(value.owner, DequantizeCastOp) else None
-    if not isinstance(cast, QuantizeCastOp) or not isinstance(cast.input, OpResult):
+    if not isinstance(cast, QuantizeCastOp):
         return value
-    return cast.input if read_type(cast.input) == element_of(cast.result) else value
+    is_same = isinstance(cast.input, BlockArgument) or read_type(cast.input) == element_of(cast.result)
+    return cast.input if is_same else value
 
 
 def _name(block: Block, weights: Weights) -> str | None:

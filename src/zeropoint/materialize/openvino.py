@@ -50,7 +50,7 @@ from zeropoint.materialize.openvino_floats import (
 from zeropoint.materialize.openvino_held import held_parameters
 from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
-from zeropoint.materialize.openvino_sums import add, function_of_sum
+from zeropoint.materialize.openvino_sums import add, function_of_sum, subtract
 from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends
 from zeropoint.targets.logical_kernels import FUNCTION_OF_SUM
@@ -322,5 +322,6 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "multiply": multiply,
     "rescale": rescale,
     "softmax": softmax,
+    "subtract": subtract,
 }
 """By logical kernel."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -11,12 +13,13 @@ from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.tensors import with_element
 from zeropoint.materialize import elementwise, onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
-from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_parameters, held_value
+from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_in_difference, held_parameters, held_value
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.ranges import AffineParameters
@@ -69,14 +72,33 @@ def function_of_sum(kernel: MaterializedKernel) -> SSAValue:
     return requantized(run, UnroundedFloats(values[returned]), result, above)
 
 
+def subtract(kernel: MaterializedKernel) -> SSAValue:
+    """A difference of one operand in steps of the other, as a real number, which is quantized then."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.SubtractOp))
+    pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
+    if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
+        return elementwise.encased(kernel, REASON)
+    run = FloatArithmetic(kernel, REASON)
+    total, unit = _total(run, operands_of(kernel, op), pair, is_difference=True)
+    real = run.times(total, -unit if expressed(pair) else unit)
+    return run.made(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)))
+
+
 def _total(
-    run: FloatArithmetic, values: list[SSAValue], pair: tuple[FileOperand, FileOperand]
+    run: FloatArithmetic,
+    values: list[SSAValue],
+    pair: tuple[FileOperand, FileOperand],
+    *,
+    is_difference: bool = False,
 ) -> tuple[SSAValue, np.float32]:
-    """A sum in steps of one operand, and that operand's scale."""
+    """A sum in steps of one operand, and that operand's scale; or the other operand minus that one."""
     kernel, number = run.kernel, expressed(pair)
     term, other = pair[number], pair[1 - number]
-    beside, moved = held_value(other.source, other.kind)
+    held = held_in_difference if is_difference else held_value
+    beside, moved = held(other.source, other.kind)
     stored = above_zero(run, values[1 - number], other.kind, -moved)
+    if is_difference:
+        stored, beside = run.made(hlo.NegateOp(stored)), replace(beside, zero_point=-beside.zero_point)
     if not _is_convolved(term) and _is_convolved(other) and _is_fused(other, term):
         stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
         beside = of_dtype(other.kind)
@@ -85,8 +107,8 @@ def _total(
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
         total = run.made(hlo.AddOp(run.clamped(fused(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
-        held, _ = held_value(term.source, term.kind)
-        total = _folded(run, values[number], term.kind, term_steps(held, beside), stored)
+        mine, _ = held(term.source, term.kind)
+        total = _folded(run, values[number], term.kind, term_steps(mine, beside), stored)
     else:
         total = _from_zero(run, values[number], term, other, (stored, beside))
     return total, np.float32(other.kind.scale)

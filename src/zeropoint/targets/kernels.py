@@ -298,6 +298,8 @@ class Target:
     """
     unquantized_results: frozenset[str] = frozenset()
     """The contractions that are integer kernels although a quantized file does not quantize their result."""
+    cast_kernels: frozenset[str] = frozenset()
+    """The kernels that the runtime has for values with types, although no row says so: a row would demand types."""
     joins_functions: bool = False
     """Whether a convolution computes a residual sum after it together with a function of the sum."""
     channel_scales: bool = False
