@@ -22,14 +22,7 @@ from zeropoint.fuse import fuse, unfuse
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower import expand_block_scales, fold_bounds, integer_io, integer_program, lower, merge_sums
-from zeropoint.materialize import (
-    cast_kernels,
-    express_accumulators,
-    insert_casts,
-    join_functions,
-    materialize,
-    transform,
-)
+from zeropoint.materialize import express_accumulators, insert_casts, materialize, take_types, transform
 from zeropoint.progress import Progress, silent
 from zeropoint.quant_passes import (
     canonicalize_quant,
@@ -292,8 +285,7 @@ DECIDING_PASSES = (
         express_accumulators,
         "keep the accumulators of contractions that only float ops read, if the target can",
     ),
-    Pass(cast_kernels, "give kernels that no row demands types for the types of their operands and readers"),
-    Pass(join_functions, "join functions to residual sums of a quantized file, where the runtime does"),
+    Pass(take_types, "give float kernels the types around them, if the runtime computes them of integers"),
     Pass(exact_sums, "compute sums of dequantized values of integers, for runtimes with float ops"),
 )
 """The passes that decide all quantization parameters."""

@@ -14,28 +14,13 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, Fact, state_facts
-from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.materialize.file_contractions import read_type, type_at
 from zeropoint.materialize.join_functions import is_byte, without_casts
-from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import CONTRACTIONS
 
 
-def cast_kernels(program: Program, target: Target) -> Program:
-    """A copy in which such kernels have the types of their operands and result; the program itself without one."""
-    if not target.cast_kernels:
-        return program
-    program = program.for_change()
-    for op in program.entry.ops:
-        if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data in target.cast_kernels:
-            _take_types(op)
-    remove_dead_ops(program.entry)
-    return program
-
-
-def _take_types(region: QuantizeRegionOp) -> None:
+def take_cast_types(region: QuantizeRegionOp) -> None:
     """Give a region the types of its operands and readers, in place, if each has one scale and 8 bits."""
     if region.is_quantized or DEMANDS in region.attributes or len({*region.inputs}) < len(region.inputs):
         return

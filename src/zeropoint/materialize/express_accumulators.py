@@ -19,7 +19,6 @@ products of two activations, and depthwise convolutions.
 
 On a target without `real_results`, this is done where 8 bits are too few for a function that reads the result
 (`unrounded_results`; propagation marks these regions). Kernels that read the result, too, get a cast.
-So do contractions of quantized files get the types of the file (`file_contractions.py`).
 
 Source: the RFC on quantization transformations, section "Export", code-gen kernel targets: extra primitives are
 eliminated.
@@ -35,7 +34,6 @@ from zeropoint.ir.annotations import EXPRESSED_SUMS, REAL_RESULT, facts_of, stat
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.materialize.contraction import accumulator_type
-from zeropoint.materialize.file_contractions import FileContraction
 from zeropoint.solve import is_quantized
 from zeropoint.solve.quantized_files.model_rounding import insert_rounding
 from zeropoint.solve.widths.real_results import plain_contraction
@@ -92,14 +90,10 @@ def express_accumulators(program: Program, target: Target) -> Program:
 
     The program itself if the target's kernels cannot return real numbers.
     """
-    if not target.real_results and not target.unrounded_results and not target.unquantized_results:
+    if not target.real_results and not target.unrounded_results:
         return program
     program = program.for_change()
     for op in program.entry.ops:
-        if not isinstance(op, QuantizeRegionOp):
-            continue
-        if (found := FileContraction.of(op, program.weights, target)) is not None:
-            found.state(program, target)
-        else:
+        if isinstance(op, QuantizeRegionOp):
             _express(op, program, always=target.real_results)
     return program

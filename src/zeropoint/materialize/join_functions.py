@@ -25,7 +25,6 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import DEMANDS, FUNCTION, Fact, state_facts
-from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.named_functions import POINTS, function_kernel
 from zeropoint.ir.program import Program
@@ -36,7 +35,6 @@ from zeropoint.ir.weights import Weights
 from zeropoint.materialize.file_contractions import BYTE, read_type, type_at
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.openvino_sums import is_computed_in_convolution
-from zeropoint.targets import Target
 from zeropoint.targets.logical_kernels import FUNCTION_OF_SUM
 
 FUNCTIONS = frozenset({"elu", "gelu", "hard_swish", "leaky_relu", "silu"})
@@ -44,21 +42,8 @@ MOST = 8
 """The greatest number of regions that one function is written as."""
 
 
-def join_functions(program: Program, target: Target) -> Program:
-    """A copy in which functions of sums are one kernel with them; the program itself if the target has no such
-    kernel."""
-    if not target.joins_functions:
-        return program
-    program = program.for_change()
-    for op in list(program.entry.ops):
-        is_there = isinstance(op, QuantizeRegionOp) and op.parent is not None
-        if is_there and (found := _Joined.of(op, program.weights)) is not None:
-            found.replace(program)
-    return program
-
-
 @dataclass(frozen=True)
-class _Joined:
+class JoinedFunction:
     """A float sum, the regions of the function that reads it, and the type to which the function is quantized."""
 
     total: QuantizeRegionOp
@@ -66,7 +51,7 @@ class _Joined:
     kind: UniformQuantizedType
 
     @staticmethod
-    def of(total: QuantizeRegionOp, weights: Weights) -> _Joined | None:
+    def of(total: QuantizeRegionOp, weights: Weights) -> JoinedFunction | None:
         """The sum that a region is, with its function; None for other regions."""
         body = list(total.body.block.ops)
         if total.logical_kernel.data != "add" or not _is_free(total) or not isinstance(body[0], AddOp):
@@ -77,7 +62,7 @@ class _Joined:
         regions = _following(total)
         kinds = [type_at(use) for region in regions[-1:] for use in region.outputs[0].uses]
         kind = kinds[0] if len({*kinds}) == 1 else None
-        return _Joined(total, regions, kind) if kind is not None and is_byte(kind) else None
+        return JoinedFunction(total, regions, kind) if kind is not None and is_byte(kind) else None
 
     def replace(self, program: Program) -> None:
         """Replace the regions by one, in place, if the runtime computes them in a convolution."""
@@ -100,7 +85,6 @@ class _Joined:
         last.outputs[0].replace_all_uses_with(made.outputs[0])
         for region in (*reversed(self.regions), self.total):
             Rewriter.erase_op(region)
-        remove_dead_ops(program.entry)
 
     def _body(self) -> Block:
         """The ops of all regions."""
