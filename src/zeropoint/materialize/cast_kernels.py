@@ -15,18 +15,27 @@ from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, Fact, state_facts
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.weights import Weights
 from zeropoint.materialize.file_contractions import read_type, type_at
 from zeropoint.materialize.join_functions import is_byte, without_casts
+from zeropoint.materialize.openvino_sums import is_alone_behind_convolution
 from zeropoint.targets.logical_kernels import CONTRACTIONS
 
 
-def take_cast_types(region: QuantizeRegionOp) -> None:
+def take_cast_types(region: QuantizeRegionOp, weights: Weights) -> None:
     """Give a region the types of its operands and readers, in place, if each has one scale and 8 bits."""
     if region.is_quantized or DEMANDS in region.attributes or len({*region.inputs}) < len(region.inputs):
         return
     given = [read_type(value) for value in region.inputs]
     made = list({type_at(use) for value in region.outputs for use in value.uses})
-    if len(made) != 1 or not all(map(is_byte, (*given, *made))) or any(map(_is_product, region.inputs)):
+    if len(made) != 1 or not all(map(is_byte, (*given, *made))):
+        return
+    # Files keep differences with the results of other contractions apart (`export/onnx/differences.py`).
+    products = [value for value in map(without_casts, region.inputs) if _is_product(value)]
+    if len(products) > 1 or not all(is_alone_behind_convolution(value, weights) for value in products):
+        return
+    if products and any(shape_of(value) != shape_of(region.outputs[0]) for value in region.inputs):
         return
     if any(kind is not None and _is_moved(value, kind) for value, kind in zip(region.inputs, given, strict=True)):
         return
@@ -44,7 +53,7 @@ def _is_moved(value: SSAValue, kind: UniformQuantizedType) -> bool:
 
 
 def _is_product(value: SSAValue) -> bool:
-    """Whether a contraction computes a value. Files keep differences with it apart (`export/onnx/differences.py`)."""
+    """Whether a contraction computes a value."""
     while isinstance(value.owner, DequantizeCastOp | QuantizeCastOp):
         value = value.owner.operands[0]
     maker = value.owner

@@ -14,6 +14,7 @@ from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import with_element
+from zeropoint.ir.weights import Weights
 from zeropoint.materialize import elementwise, onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
@@ -78,10 +79,16 @@ def subtract(kernel: MaterializedKernel) -> SSAValue:
     pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
     if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
         return elementwise.encased(kernel, REASON)
-    run = FloatArithmetic(kernel, REASON)
+    run, is_reversed = FloatArithmetic(kernel, REASON), bool(expressed(pair))
     total, unit = _total(run, operands_of(kernel, op), pair, is_difference=True)
-    real = run.times(total, -unit if expressed(pair) else unit)
-    return run.made(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)))
+    if not any(map(_is_convolved, pair)):
+        real = run.times(total, -unit if is_reversed else unit)
+        return run.made(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)))
+    made, above = held_parameters(kernel)
+    if is_reversed:
+        steps = run.made(hlo.NegateOp(total))
+        return requantized(run, UnroundedFloats(steps), RangeFactors.of(made, unit), above)
+    return requantized(run, UnroundedFloats(run.times(total, unit)), RangeFactors.of(made), above)
 
 
 def _total(
@@ -99,10 +106,10 @@ def _total(
     stored = above_zero(run, values[1 - number], other.kind, -moved)
     if is_difference:
         stored, beside = run.made(hlo.NegateOp(stored)), replace(beside, zero_point=-beside.zero_point)
-    if not _is_convolved(term) and _is_convolved(other) and _is_fused(other, term):
+    if not _is_convolved(term) and _is_convolved(other) and (is_difference or _is_fused(other, term)):
         stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
         beside = of_dtype(other.kind)
-    if _is_convolved(term) and _is_fused(term, other):
+    if _is_convolved(term) and (is_difference or _is_fused(term, other)):
         before = kernel.unrounded[values[number]]
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
         total = run.made(hlo.AddOp(run.clamped(fused(run, before, by.factor, by.offset), by.low, by.high), stored))
@@ -118,12 +125,15 @@ def is_computed_in_convolution(kernel: MaterializedKernel) -> bool:
     """Whether OpenVINO computes a sum in the convolution of one of its operands."""
     op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
     pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
-    return any(_is_made_by_convolution(term) and _is_fused(term, other) for term, other in (pair, pair[::-1]))
+    return any(
+        is_alone_behind_convolution(term.outer, kernel.weights) and _is_fused(term, other)
+        for term, other in (pair, pair[::-1])
+    )
 
 
-def _is_made_by_convolution(operand: FileOperand) -> bool:
-    """Whether a convolution that only the sum reads computes an operand, with the whole range of its type."""
-    maker = defining_op(operand.outer)
+def is_alone_behind_convolution(value: SSAValue, weights: Weights) -> bool:
+    """Whether a convolution computes a value that one op reads, with the whole range of its type."""
+    maker = defining_op(value)
     if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in CONVOLUTIONS:
         return False
     kind = maker.output_specs.data[0]
@@ -131,8 +141,8 @@ def _is_made_by_convolution(operand: FileOperand) -> bool:
         return False
     bounds = Bounds()
     for op in maker.body.block.ops:
-        bounds.then(op, operand.kernel.weights)
-    return bounds == Bounds() and len(list(operand.outer.uses)) == 1
+        bounds.then(op, weights)
+    return bounds == Bounds() and len(list(value.uses)) == 1
 
 
 def _unrounded(run: FloatArithmetic, kind: UniformQuantizedType, of: UnroundedFloats) -> SSAValue:

@@ -30,6 +30,6 @@ def take_types(program: Program, target: Target) -> Program:
         elif target.joins_functions and (joined := JoinedFunction.of(region, program.weights)) is not None:
             joined.replace(program)
         elif region.logical_kernel.data in target.cast_kernels:
-            take_cast_types(region)
+            take_cast_types(region, program.weights)
     remove_dead_ops(program.entry)
     return program
