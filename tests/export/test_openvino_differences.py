@@ -59,13 +59,22 @@ TYPES = {
 SCALES = [(0.02, 0.01, 0.04), (0.02, 0.02, 0.04), (0.01, 0.03, 0.02), (0.0203, 0.0117, 0.0311)]
 CASTS = "p = QuantizeLinear(x, s, a)\n pd = DequantizeLinear(p, s, a)\n q = QuantizeLinear(u, t, b)\n"
 CASTS += "qd = DequantizeLinear(q, t, b)\n"
+BESIDE = (
+    "w = DequantizeLinear(wq, o, wz)\n c = Conv({}, w)\n f = QuantizeLinear(c, o, z)\n g = DequantizeLinear(f, o, z)\n"
+)
+COMPUTED = (
+    "w = DequantizeLinear(wq, ws, wz)\n c = Conv(pd, w, bias)\n r = QuantizeLinear(c, s, a)\n"
+    "cd = DequantizeLinear(r, s, a)\n"
+)
 BODIES = {
     "inputs": "d = Sub(pd, qd)\n",
     "pooled values": "m = MaxPool<kernel_shape=[2,2]>(pd)\n n = MaxPool<kernel_shape=[2,2]>(qd)\n"
     "mq = QuantizeLinear(m, s, a)\n md = DequantizeLinear(mq, s, a)\n nq = QuantizeLinear(n, t, b)\n"
     "nd = DequantizeLinear(nq, t, b)\n d = Sub(md, nd)\n",
-    "a value that a convolution reads": "w = DequantizeLinear(wq, o, wz)\n c = Conv(qd, w)\n"
-    "f = QuantizeLinear(c, o, z)\n g = DequantizeLinear(f, o, z)\n d = Sub(pd, qd)\n",
+    "a value that a convolution reads": f"{BESIDE.format('qd')} d = Sub(pd, qd)\n",
+    "the first value, which a convolution reads": f"{BESIDE.format('pd')} d = Sub(pd, qd)\n",
+    "a convolution minus a value": f"{COMPUTED} d = Sub(cd, qd)\n",
+    "a value minus a convolution": f"{COMPUTED} d = Sub(qd, cd)\n",
 }
 
 
@@ -73,13 +82,15 @@ def _cast_difference(body: str, kind: str, scales: tuple[float, float, float]) -
     """A file with casts around a difference. Its inputs are at the scales of the casts."""
     dtype, points = TYPES[kind]
     types = "".join(f", {dtype} {name} = {{{point}}}" for name, point in zip("abz", points, strict=True))
-    beside = ", float[1,4,16,32] g" if "Conv" in body else ""
+    beside = ", float[1,4,16,32] g" if " g = " in body else ""
     made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
         g (float[1,4,16,32] x, float[1,4,16,32] u) => (float y{beside}) <float s = {{{scales[0]}}}, int8 wz = {{0}},
-        float t = {{{scales[1]}}}, float o = {{{scales[2]}}}{types}>
+        float ws = {{0.004}},         float t = {{{scales[1]}}}, float o = {{{scales[2]}}}{types}>
         {{ {CASTS}{body}e = QuantizeLinear(d, o, z)\n y = DequantizeLinear(e, o, z) }}""")
     weights = np.random.default_rng(0).integers(-100, 100, (4, 4, 1, 1)).astype(np.int8)
     made.graph.initializer.append(numpy_helper.from_array(weights, "wq"))
+    biases = np.array([0.4, -0.1, 0.02, -0.7], np.float32)
+    made.graph.initializer.append(numpy_helper.from_array(biases, "bias"))
     return made
 
 
@@ -87,7 +98,10 @@ def _cast_difference(body: str, kind: str, scales: tuple[float, float, float]) -
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("scales", SCALES)
 def test_a_difference_is_one_of_steps(body: str, kind: str, scales: tuple[float, float, float], tmp_path: Path) -> None:
-    """Up to 10 % of the integers were a step off where scales are simple multiples of each other."""
+    """Up to 10 % of the integers were a step off where scales are simple multiples of each other.
+
+    OpenVINO computes those of a convolution in it, without rounding its result: a quarter of the integers was wrong.
+    """
     pytest.importorskip("openvino", reason="OpenVINO runs the files")
     onnx.save(made := _cast_difference(BODIES[body], kind, scales), tmp_path / "theirs.onnx")
     dtype, points = TYPES[kind]

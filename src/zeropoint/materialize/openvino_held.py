@@ -49,6 +49,11 @@ def held_in_difference(value: SSAValue, kind: UniformQuantizedType) -> tuple[Aff
     return held_value(value, kind, any(_kernel(reader) not in (None, *MATRICES) for reader in _readers(value)))
 
 
+def is_stored(value: SSAValue) -> bool:
+    """Whether OpenVINO stores the integers of a value. It dequantizes outputs in the kernel that computes them."""
+    return any(True for _ in _readers(value))
+
+
 def _is_held_unsigned(value: SSAValue, kind: UniformQuantizedType) -> bool:
     kernels = [_kernel(reader) for reader in _readers(value)]
     if all(kernel is None for kernel in kernels):

@@ -20,7 +20,7 @@ from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
-from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_in_difference, held_parameters, held_value
+from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_in_difference, held_parameters, held_value, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.ranges import AffineParameters
@@ -74,21 +74,24 @@ def function_of_sum(kernel: MaterializedKernel) -> SSAValue:
 
 
 def subtract(kernel: MaterializedKernel) -> SSAValue:
-    """A difference of one operand in steps of the other, as a real number, which is quantized then."""
+    """A difference of one operand in steps of the other, which is quantized as a real number.
+
+    If the second operand is in steps of the first, it is quantized in these steps.
+    """
     op = next(op for op in kernel.body if isinstance(op, hlo.SubtractOp))
     pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
     if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
         return elementwise.encased(kernel, REASON)
     run, is_reversed = FloatArithmetic(kernel, REASON), bool(expressed(pair))
     total, unit = _total(run, operands_of(kernel, op), pair, is_difference=True)
-    if not any(map(_is_convolved, pair)):
-        real = run.times(total, -unit if is_reversed else unit)
-        return run.made(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)))
-    made, above = held_parameters(kernel)
+    value = run.made(hlo.NegateOp(total)) if is_reversed else run.times(total, unit)
+    if any(map(_is_convolved, pair)):
+        made, above = held_parameters(kernel)
+        by = RangeFactors.of(made, unit if is_reversed else None)
+        return requantized(run, UnroundedFloats(value), by, above)
     if is_reversed:
-        steps = run.made(hlo.NegateOp(total))
-        return requantized(run, UnroundedFloats(steps), RangeFactors.of(made, unit), above)
-    return requantized(run, UnroundedFloats(run.times(total, unit)), RangeFactors.of(made), above)
+        return stored_again(run, value, unit, is_stored=is_stored(kernel.region.outputs[0]))
+    return run.made(hlo.UniformQuantizeOp(value, with_element(value, kernel.output_type)))
 
 
 def _total(
