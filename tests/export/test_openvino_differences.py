@@ -68,6 +68,7 @@ COMPUTED = (
 )
 BODIES = {
     "inputs": "d = Sub(pd, qd)\n",
+    "a sum of inputs": "d = Add(pd, qd)\n",
     "pooled values": "m = MaxPool<kernel_shape=[2,2]>(pd)\n n = MaxPool<kernel_shape=[2,2]>(qd)\n"
     "mq = QuantizeLinear(m, s, a)\n md = DequantizeLinear(mq, s, a)\n nq = QuantizeLinear(n, t, b)\n"
     "nd = DequantizeLinear(nq, t, b)\n d = Sub(md, nd)\n",

@@ -23,7 +23,7 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 CASTS = (DequantizeCastOp, QuantizeCastOp, UniformQuantizeOp)
 MATRICES = ("batch_matmul", "fully_connected")
 """Kernels that read i8."""
-DIFFERENCE = "subtract"
+SUM, DIFFERENCE = "add", "subtract"
 CONVOLUTIONS = ("convolution", "depthwise_convolution", "transpose_convolution")
 
 
@@ -44,9 +44,9 @@ def held_value(
     return replace(given, zero_point=given.zero_point + middle, **ends), middle
 
 
-def held_in_difference(value: SSAValue, kind: UniformQuantizedType) -> tuple[AffineParameters, int]:
-    """The same for an operand of a difference, which reads i8 unless another kernel reads u8."""
-    return held_value(value, kind, any(_kernel(reader) not in (None, *MATRICES) for reader in _readers(value)))
+def held_operand(value: SSAValue, kind: UniformQuantizedType) -> tuple[AffineParameters, int]:
+    """The same for an operand of a sum or difference, which read i8 unless another kernel reads u8."""
+    return held_value(value, kind, any(_kernel(reader) not in (None, *MATRICES, SUM) for reader in _readers(value)))
 
 
 def is_stored(value: SSAValue) -> bool:

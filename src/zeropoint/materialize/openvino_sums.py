@@ -20,7 +20,7 @@ from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
-from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_in_difference, held_parameters, held_value, is_stored
+from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_operand, held_parameters, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.ranges import AffineParameters
@@ -45,7 +45,7 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, REASON)
     total, unit = _total(run, operands_of(kernel, op), pair)
     if not any(map(_is_convolved, pair)):
-        return bounded(kernel, stored_again(run, total, unit))
+        return bounded(kernel, stored_again(run, total, unit, is_stored=is_stored(kernel.region.outputs[0])))
     made, above = held_parameters(kernel)
     result = RangeFactors.of(made, unit)
     return bounded(kernel, requantized(run, UnroundedFloats(total), result, above))
@@ -104,8 +104,7 @@ def _total(
     """A sum in steps of one operand, and that operand's scale; or the other operand minus that one."""
     kernel, number = run.kernel, expressed(pair)
     term, other = pair[number], pair[1 - number]
-    held = held_in_difference if is_difference else held_value
-    beside, moved = held(other.source, other.kind)
+    beside, moved = held_operand(other.source, other.kind)
     stored = above_zero(run, values[1 - number], other.kind, -moved)
     if is_difference:
         stored, beside = run.made(hlo.NegateOp(stored)), replace(beside, zero_point=-beside.zero_point)
@@ -117,7 +116,7 @@ def _total(
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
         total = run.made(hlo.AddOp(run.clamped(fused(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
-        mine, _ = held(term.source, term.kind)
+        mine, _ = held_operand(term.source, term.kind)
         total = _folded(run, values[number], term.kind, term_steps(mine, beside), stored)
     else:
         total = _from_zero(run, values[number], term, other, (stored, beside))
