@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis
 from zeropoint.ir.definitions import defining_op
@@ -53,7 +54,7 @@ from zeropoint.materialize.openvino_products import multiply
 from zeropoint.materialize.openvino_sums import add, function_of_sum, subtract
 from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends
-from zeropoint.targets.logical_kernels import FUNCTION_OF_SUM
+from zeropoint.targets.logical_kernels import BINARY, FUNCTION_OF_SUM, FUNCTIONS
 
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 """The kernels into which OpenVINO fuses a following sum or hard swish."""
@@ -71,13 +72,41 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     if is_real:
         run = FloatArithmetic(kernel, SCALES_SUMS)
-        return bounded_floats(run, real_of(run, _unrounded(run, accumulator, op, factors)))
+        return bounded_floats(run, real_of(run, _by_inverse(kernel, _unrounded(run, accumulator, op, factors))))
     if kernel.type_of(op.rhs).zero_points.any():
         return bounded(kernel, _rounded_once(FloatArithmetic(kernel, REASON), accumulator, op))
     run = FloatArithmetic(kernel, SCALES_SUMS)
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
     return _rounded(run, _unrounded(run, accumulator, op, factors))
+
+
+def _by_inverse(kernel: MaterializedKernel, unrounded: UnroundedFloats) -> UnroundedFloats:
+    """Sums in units of their one scale, which OpenVINO replaces by the inverse of its inverse if it comes last.
+
+    In products of matrices, a clamp or another elementwise op comes after it; in convolutions, it comes after a relu.
+    """
+    if unrounded.unit is None or unrounded.axis is not None:
+        return unrounded
+    bounds = Bounds()
+    for op in kernel.body:
+        bounds.then(op, kernel.weights)
+    if kernel.region.logical_kernel.data in CONVOLUTIONS:
+        is_last = (bounds.low, bounds.high) == (0, np.inf)
+    else:
+        is_last = bounds == Bounds() and not _is_followed(kernel.region)
+    return replace(unrounded, unit=1 / (1 / unrounded.unit)) if is_last else unrounded
+
+
+def _is_followed(region: QuantizeRegionOp) -> bool:
+    """Whether OpenVINO computes an elementwise op of floats in the kernel before it: the only op that reads it."""
+    readers = [use.operation for use in region.outputs[0].uses]
+    if len(readers) != 1:
+        return False
+    (reader,) = readers
+    if isinstance(reader, QuantizeRegionOp):
+        return reader.logical_kernel.data in {*FUNCTIONS, *BINARY}
+    return isinstance(reader, hlo.UnaryOp | hlo.BinaryOp)
 
 
 def _with_one_scale(kernel: MaterializedKernel, op: ContractionOp) -> Array | None:
