@@ -65,7 +65,6 @@ from zeropoint.materialize import (
     movement,
     onnxruntime,
     openvino,
-    openvino_files,
     positions,
     reduction,
     softmax,
@@ -228,22 +227,6 @@ class _Materialization:
                 output.replace_all_uses_with(self._released(result, region, element_of(output)))
         Rewriter.erase_op(region)
 
-    def made_of_integers(self, region: QuantizeRegionOp) -> bool:
-        """Replace a float region by the sums of integers that its runtime computes it of; False if it computes
-        floats."""
-        profile = own_profile(region) or self.profile
-        if named_profile(profile).kernels is not KernelBehaviour.OPENVINO:
-            return False
-        found = openvino_files.FileContraction.of(region, self.weights)
-        if found is None:
-            return False
-        drop_inside(region)
-        builder = Builder(InsertPoint.before(region))
-        kernel = MaterializedKernel(region, builder, self.weights, program_profile=profile)
-        found.emit(kernel, self.operand(region.inputs[1], found.filters, builder))
-        Rewriter.erase_op(region)
-        return True
-
     def _released(self, result: SSAValue, region: QuantizeRegionOp, element: Attribute) -> SSAValue:
         """The value for float users of a result, which expect `element`. A quantized result is dequantized."""
         if not isinstance(element_of(result), UniformQuantizedType):
@@ -291,7 +274,7 @@ def materialize(program: Program) -> Program:
         run.release(region)
     numbers = count(1)
     for region in regions:
-        if region.parent is not None and not run.made_of_integers(region):  # the others were replaced above
+        if region.parent is not None:  # the others were replaced above
             _leave_in_float(region, program.weights, numbers)
     remove_dead_ops(program.entry)
     return program

@@ -127,9 +127,13 @@ def _bias(kernel: ExportKernel, emit: OnnxEmission, *, zeros: bool = True) -> Te
             array = emit.array(kernel.region.inputs[port])
             if array is not None and not zeros and not array.any():
                 return None
-            if isinstance(kernel.specs[port], UniformQuantizedType):
-                array = exact_array(kernel.region.inputs[port], emit.weights)
-            return _source(kernel, emit, port) if array is None else emit.constant(array, kernel.specs[port], name)
+            if array is None:
+                return _source(kernel, emit, port)
+            exact = exact_array(kernel.region.inputs[port], emit.weights)
+            if exact is not None and isinstance(kernel.specs[port], UniformQuantizedType):
+                array = exact
+            # OpenVINO adds a bias that two convolutions share in another kernel, with what follows it.
+            return emit.constant(array, kernel.specs[port], name, shared=not emit.for_openvino)
     return None
 
 
