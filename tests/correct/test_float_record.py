@@ -98,7 +98,8 @@ def test_means_outputs_and_channels_are_those_of_runs_of_their_own() -> None:
     network = record.of_network(program, parts.fitted)
     assert network is not None
     assert_means(
-        network.means(program, CPU, len(parts.fitted)), float_means(program, parts.fitted, ReferenceEngine(), CPU, silent)
+        network.means(program, CPU, len(parts.fitted)),
+        float_means(program, parts.fitted, ReferenceEngine(), CPU, silent),
     )
     judges = [judge_of(program, parts, PLATFORM, record=each) for each in (None, record)]
     noises = [judge.judged(program).noise() for judge in judges]
