@@ -12,13 +12,15 @@ In the control block, fields that are written often have their own cache lines:
 | 128 + 64 threads | the marks of the shares (`sharing.py`) |
 
 A call begins when the caller has written the number of its request into every mark. It ends when all shares are
-computed, by whichever threads.
+computed, by whichever threads. Short calls that gain nothing from the workers are run by the caller alone, without a
+request (`thread_trial.py`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.codegen.runtime.thread_trial import ThreadTrial
 from zeropoint.codegen.step_table import StepTable, TableHeader
 from zeropoint.errors import OptionError
 from zeropoint.ir.tensors import Array
@@ -92,12 +95,18 @@ leave:
 define internal void @run_thread(ptr %control, i64 %thread, i32 %request) nounwind {
 entry:
   %p0 = getelementptr i8, ptr %control, i64 64
+  %threads = load i64, ptr %p0, align 8
+  call void @run_as(ptr %control, i64 %thread, i64 %threads, i32 %request)
+  ret void
+}
+
+define internal void @run_as(ptr %control, i64 %thread, i64 %threads, i32 %request) nounwind {
+entry:
   %p1 = getelementptr i8, ptr %control, i64 72
   %p2 = getelementptr i8, ptr %control, i64 80
   %p3 = getelementptr i8, ptr %control, i64 88
   %p4 = getelementptr i8, ptr %control, i64 96
   %p7 = getelementptr i8, ptr %control, i64 120
-  %threads = load i64, ptr %p0, align 8
   %arena = load ptr, ptr %p1, align 8
   %weights = load ptr, ptr %p2, align 8
   %inputs = load ptr, ptr %p3, align 8
@@ -176,6 +185,13 @@ entry:
   call void @run_thread(ptr %control, i64 0, i32 %request)
   ret void
 }
+
+define void @zeropoint_alone(ptr %control) nounwind {
+entry:
+  ; The caller runs everything. The workers see no request.
+  call void @run_as(ptr %control, i64 0, i64 1, i32 0)
+  ret void
+}
 """
 
 
@@ -204,6 +220,8 @@ class Workers:
         self._held: list[object] = []
         self._request = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_request"))
         self._first = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_first"))
+        self._alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_alone"))
+        self._trial = ThreadTrial() if threads > 1 else None
         serve = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_serve"))
         self._bells: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(threads)]
         self._endings = [self._control[start + 128 + 64 * t + 8 :][:4].view(np.int32) for t in range(threads)]
@@ -234,10 +252,15 @@ class Workers:
         self._held[:] = [held]
         self._inputs[: len(inputs)] = inputs
         self._outputs[: len(outputs)] = outputs
+        trial = self._trial
+        enter = self._request if trial is None or trial.is_shared else self._alone
+        start = time.perf_counter() if trial is not None and trial.is_timed else 0.0
         try:
-            self._request(self._address)
+            enter(self._address)
         finally:
             self._share.finish()
+        if trial is not None:
+            trial.ended(time.perf_counter() - start if trial.is_timed else 0.0)
         self._held.clear()
 
     def close(self) -> None:
