@@ -224,6 +224,7 @@ class Workers:
         self._trial = ThreadTrial() if threads > 1 else None
         serve = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_serve"))
         self._bells: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(threads)]
+        self._parked = [self._control[start + 128 + 64 * t + 4 :][:4].view(np.int32) for t in range(1, threads)]
         self._endings = [self._control[start + 128 + 64 * t + 8 :][:4].view(np.int32) for t in range(threads)]
         parts = (self._control, self._inputs, self._outputs, steps, code)
         for thread in range(1, threads):
@@ -253,7 +254,8 @@ class Workers:
         self._inputs[: len(inputs)] = inputs
         self._outputs[: len(outputs)] = outputs
         trial = self._trial
-        enter = self._request if trial is None or trial.is_shared else self._alone
+        shared = trial is None or trial.is_shared(parked=any(flag[0] for flag in self._parked))
+        enter = self._request if shared else self._alone
         start = time.perf_counter() if trial is not None and trial.is_timed else 0.0
         try:
             enter(self._address)
