@@ -6,9 +6,9 @@ took the caller's when it woke up. No rule knows all this before, so some calls 
 
 | calls | |
 |---|---|
-| `WARM` | on all threads: parked threads wake up; the least time says whether calls are long |
+| at most `WARM` | on all threads, until each has taken part; the least time says whether calls are long |
 | 2 `TIMED` | on all threads and in the caller alone, in turns |
-| up to `AGAIN` | on all threads if that was clearly quicker, and if none of them is parked |
+| `KEPT` | on all threads if that was clearly quicker, and if none of them is parked |
 
 After `MISSED` calls that found a parked thread although all threads are quicker, the next trial wakes it up. A program
 whose calls take longer than `LONG` always runs on all threads.
@@ -16,9 +16,11 @@ whose calls take longer than `LONG` always runs on all threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from ctypes import c_int32
 from statistics import median
 
-WARM, TIMED, AGAIN, MISSED = 8, 8, 1000, 32
+LEAST_WARM, WARM, TIMED, KEPT, MISSED = 4, 64, 8, 1000, 32
 LONG = 200e-6
 """Seconds. Threads gain more than they cost in calls that take longer."""
 CLEAR = 0.9
@@ -30,31 +32,41 @@ class ThreadTrial:
 
     def __init__(self) -> None:
         self._is_long = self._is_quicker = False
-        self._number, self._missed, self._times = 0, 0, list[float]()
+        self._start()
 
-    @property
-    def is_timed(self) -> bool:
+    def _start(self) -> None:
+        self.is_timed = True
         """Whether the next call is to be timed."""
-        return self._number < WARM + 2 * TIMED
+        self._warming = True
+        self._warm: list[float] = []
+        self._times: list[float] = []
+        self._kept = self._missed = 0
 
-    def is_shared(self, *, parked: bool) -> bool:
-        """Whether all threads take part in the next call. `parked` says whether one of them sleeps."""
-        if self._number < WARM or self._is_long:
-            return True
+    def is_shared(self, parked: Iterable[c_int32]) -> bool:
+        """Whether all threads take part in the next call. `parked` has a number for each, which is not 0 if it sleeps."""
         if self.is_timed:
-            return self._number % 2 == 0
-        self._missed += self._is_quicker and parked
-        return self._is_quicker and not parked
+            return self._warming or self._is_long or len(self._times) % 2 == 0
+        if self._is_long or not self._is_quicker:
+            return self._is_long
+        for one in parked:
+            if one.value:
+                self._missed += 1
+                return False
+        return True
 
-    def ended(self, seconds: float) -> None:
-        """The call has ended. `seconds` is the time that it took, if it was to be timed."""
-        if self.is_timed:
+    def ended(self, seconds: float = 0.0, *, joined: bool = False) -> None:
+        """The call has ended. If it was to be timed, it took `seconds`. `joined` says whether all threads have seen it."""
+        if not self.is_timed:
+            self._kept += 1
+            if self._kept == KEPT or self._missed == MISSED:
+                self._start()
+        elif self._warming:
+            self._warm.append(seconds)
+            count = len(self._warm)
+            self._warming = count < LEAST_WARM or (not joined and count < WARM)
+            self._is_long = min(self._warm) > LONG
+        else:
             self._times.append(seconds)
-        self._number += 1
-        if self._number == WARM:
-            self._is_long = min(self._times) > LONG
-        elif self._number == WARM + 2 * TIMED:
-            together, alone = self._times[WARM::2], self._times[WARM + 1 :: 2]
-            self._is_quicker = median(together) < CLEAR * median(alone)
-        elif self._number == AGAIN or self._missed == MISSED:
-            self._number, self._missed, self._times = 0, 0, []
+            if len(self._times) == 2 * TIMED:
+                self.is_timed = False
+                self._is_quicker = median(self._times[::2]) < CLEAR * median(self._times[1::2])
