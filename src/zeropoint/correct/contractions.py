@@ -339,8 +339,9 @@ def _may_have_bias(region: QuantizeRegionOp, weights: Weights, target: Target) -
     if not typed or not any(len(row.inputs) > 2 and row.input_rule(2).role is Role.BIAS for row in rows):
         return False
     first = region.body.block.first_op
-    plain = isinstance(first, ConvolutionOp | DotGeneralOp) and first.lhs is region.body.block.args[0]
-    return plain and own_array(region.inputs[1], weights) is not None and element_of(first.result) == f32
+    if not isinstance(first, ConvolutionOp | DotGeneralOp) or first.lhs is not region.body.block.args[0]:
+        return False
+    return own_array(region.inputs[1], weights) is not None and element_of(first.result) == f32
 
 
 def _give_bias(region: QuantizeRegionOp, weights: Weights) -> None:

@@ -1,8 +1,8 @@
 """Whether the calls of a short program are quicker on several threads than in their caller alone.
 
 Threads hand work to each other at every barrier, which takes a microsecond or two. Waking a parked thread takes longer
-than a short call. On a busy machine, a call waits for a thread that lost its processor in the middle of a share, or that
-took the caller's when it woke up. No rule knows all this before, so some calls are timed both ways, again and again:
+than a short call. On a busy machine, a call waits for a thread that lost its processor in the middle of a share, or
+that took the caller's when it woke up. No rule knows all this before, so some calls are timed both ways, now and then:
 
 | calls | |
 |---|---|
@@ -43,7 +43,7 @@ class ThreadTrial:
         self._kept = self._missed = 0
 
     def is_shared(self, parked: Iterable[c_int32]) -> bool:
-        """Whether all threads take part in the next call. `parked` has a number for each, which is not 0 if it sleeps."""
+        """Whether all threads take part in the next call. `parked` has a number for each, not 0 if it sleeps."""
         if self.is_timed:
             return self._warming or self._is_long or len(self._times) % 2 == 0
         if self._is_long or not self._is_quicker:
@@ -55,7 +55,7 @@ class ThreadTrial:
         return True
 
     def ended(self, seconds: float = 0.0, *, joined: bool = False) -> None:
-        """The call has ended. If it was to be timed, it took `seconds`. `joined` says whether all threads have seen it."""
+        """A call has ended. If it was to be timed, it took `seconds`; `joined` says whether all threads have seen it."""
         if not self.is_timed:
             self._kept += 1
             if self._kept == KEPT or self._missed == MISSED:
