@@ -79,7 +79,9 @@ def form_key(op: Operation) -> Hashable:
     given: list[Hashable] = []
     for number, value in enumerate(read_values(op)):
         owner = value.owner
-        constant = (type(owner), *owner.properties.values()) if is_constant(value) and isinstance(owner, Operation) else None
+        constant = (
+            (type(owner), *owner.properties.values()) if is_constant(value) and isinstance(owner, Operation) else None
+        )
         given.append((value.type, constant))
         values[value] = number
     if not isinstance(op, QuantizeRegionOp):

@@ -55,7 +55,7 @@ class ThreadTrial:
         return True
 
     def ended(self, seconds: float = 0.0, *, joined: bool = False) -> None:
-        """A call has ended. If it was to be timed, it took `seconds`; `joined` says whether all threads have seen it."""
+        """A call has ended. One that is timed took `seconds`, and `joined` says whether all threads have seen it."""
         if not self.is_timed:
             self._kept += 1
             if self._kept == KEPT or self._missed == MISSED:
