@@ -56,7 +56,7 @@ def test_each_stage_leaves_what_the_next_one_needs() -> None:
 def test_the_quantized_stage_is_made_when_it_is_asked_for() -> None:
     """The integer program comes from the judged one or from the propagated one, so most callers never need it."""
     result = quantize(small(), [SAMPLE] * 4, Options(effort="balanced"))
-    assert "quantized" not in vars(result)
+    assert "_materialized" not in vars(result)
     assert print_program(integer_program(result.quantized)) == print_program(result.integer)
 
 

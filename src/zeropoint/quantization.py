@@ -50,9 +50,13 @@ class Quantization:
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
     """The settings of the passes: target, profile, ranges."""
 
-    @cached_property
+    @property
     def quantized(self) -> Program:
         """The quantized StableHLO. Made when it is asked for, because few callers do."""
+        return self._materialized
+
+    @cached_property
+    def _materialized(self) -> Program:
         return run_all(QUANTIZING_PASSES, self.propagated, self.settings)
 
     def emitted(self, name: str) -> Program:
