@@ -350,7 +350,6 @@ class _Share:
     end: Callable[[int, int], None]
     address: int
     code: Loaded
-    code: Loaded
 
     def finish(self) -> None:
         """Wake the parked workers and compute the caller's share, if that has not been done.
