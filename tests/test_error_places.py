@@ -32,7 +32,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], str]] = {
     ),
     "no statistics": ("fuse,propagate", (stats("s", "x"), f">%y = stablehlo.abs %x : {T}"), ""),
     "no statistics of an inner value": (
-        "fuse,propagate",
+        "fuse{target=litert},propagate{target=litert}",
         (
             stats("s", "x"),
             f"%t = stablehlo.reverse %s, dims = [0] : {T}",

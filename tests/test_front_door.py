@@ -71,6 +71,21 @@ def test_a_path_and_an_array_are_enough(integers: zp.Model) -> None:
     assert list(integers(IMAGES[0])) == ["probabilities"]
 
 
+def test_a_float_model_is_compared_at_the_shapes_that_a_program_was_quantized_for(tmp_path: Path) -> None:
+    """The model has other static dimensions."""
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("GlobalAveragePool", ["r"], ["y"])]
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 8, 8])]
+    result = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, 1, 1])]
+    proto = helper.make_model(
+        helper.make_graph(nodes, "pool", ports, result), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    data = np.random.default_rng(0).normal(size=(6, 2, 5, 12)).astype(np.float32)
+    model = zp.quantize(proto, data, shapes={"x": (1, 2, 5, 12)}, effort="none")
+    assert zp.compare(proto, model, data).outputs[0].sqnr > 30
+    onnx.save(proto, tmp_path / "pool.onnx")
+    model.report(tmp_path / "report.json", reference=tmp_path / "pool.onnx", data=data, timing=False)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -20,7 +20,7 @@ from zeropoint.ir.stablehlo import AddOp, MaximumOp, TanhOp
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.ir.verification import verify
-from zeropoint.lower import LoweringError
+from zeropoint.lower import LoweringError, integer_program
 from zeropoint.numerics.affine import dequantize
 from zeropoint.pipeline import Options, Quantization, check_options, quantize
 from zeropoint.report.counts import count_ops
@@ -51,6 +51,13 @@ def test_each_stage_leaves_what_the_next_one_needs() -> None:
     assert "fxpmath.table" in print_program(result.integer)
     for program in (result.fused, result.calibrated, result.propagated, result.quantized, result.integer):
         verify(program.module)
+
+
+def test_the_quantized_stage_is_made_when_it_is_asked_for() -> None:
+    """The integer program comes from the judged one or from the propagated one, so most callers never need it."""
+    result = quantize(small(), [SAMPLE] * 4, Options(effort="balanced"))
+    assert "_materialized" not in vars(result)
+    assert print_program(integer_program(result.quantized)) == print_program(result.integer)
 
 
 def test_the_given_program_is_not_changed() -> None:

@@ -22,6 +22,7 @@ from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp, WhileOp
 from zeropoint.ir.tensors import Array, element_of
+from zeropoint.lower.casts import as_stablehlo, state_cast_profiles
 from zeropoint.progress import Progress, silent
 from zeropoint.report.counts import multiplications
 
@@ -78,6 +79,9 @@ def observed(program: Program) -> tuple[Program, list[str]]:
     for op in list(block.ops):
         if isinstance(op, QuantizeRegionOp):
             inline_region(op)
+    if program.profile is None:
+        state_cast_profiles(program)
+    as_stablehlo(block)  # those casts of a quantized file have a native form
     found: list[tuple[str, SSAValue]] = []
     for op in [op for op in block.ops if isinstance(op, StatisticsOp | StatisticsRefOp)]:
         op.res.replace_all_uses_with(op.arg)

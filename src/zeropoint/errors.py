@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import mmap
 import os
 import re
@@ -199,3 +200,18 @@ def port_order(metadata: Mapping[str, Any], kind: str, name: str, rank: int) -> 
     order = cast("list[Any]", found) if isinstance(found, list) else []
     dimensions = [dimension for dimension in order if type(dimension) is int]
     return dimensions if len(dimensions) == len(order) and sorted(dimensions) == list(range(rank)) else [*range(rank)]
+
+
+def port_parameters(metadata: Mapping[str, Any]) -> dict[str, tuple[float, int]]:
+    """The scale and zero point of each port of storage integers in the metadata of an exported file.
+
+    The metadata may have been edited, so nothing is assumed about it.
+    """
+    parts: Any = metadata.get("quantization")
+    found: dict[str, tuple[float, int]] = {}
+    for name, part in cast("dict[str, Any]", parts).items() if isinstance(parts, dict) else ():
+        held = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
+        scale, point = held.get("scale"), held.get("zero_point")
+        if isinstance(scale, float) and 0 < scale < math.inf and isinstance(point, int):
+            found[name] = scale, point
+    return found

@@ -170,15 +170,13 @@ class Finish:
         )
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
-        quantized = self._passed(QUANTIZING_PASSES, propagated)
         # The program carries its profile, and ops with another profile carry theirs.
-        given, passes = (quantized, INTEGER_PASSES) if lowered is None else (lowered, ())
-        integer = run_all((*passes, *EDGE_PASSES), given, {"io": self.options.io}, self.progress)
+        passes = (*QUANTIZING_PASSES, *INTEGER_PASSES) if lowered is None else ()
+        integer = run_all((*passes, *EDGE_PASSES), lowered or propagated, {"io": self.options.io}, self.progress)
         return Quantization(
             self.fused,
             calibrated,
             propagated,
-            quantized,
             integer,
             self.report,
             corrections,

@@ -304,14 +304,13 @@ class Model:
         path = Path(path)
         if path.suffix != ".mlir":
             raise OptionError(f"{path}: found suffix '{path.suffix}', expected .mlir; `export` writes other formats")
-        stages = {"integer": self.program}
-        if (made := self.quantization) is not None:
-            stages |= {"stablehlo": made.quantized, "kernels": made.propagated}
-        elif emit != "integer":
+        made = self.quantization
+        if made is None and emit != "integer":
             raise OptionError(
                 f"found emit '{emit}' for a model that was not quantized in this process, expected integer"
             )
-        return save_program(stages[emit], path, inline_weights=inline_weights)
+        chosen = self.program if made is None or emit == "integer" else made.emitted(emit)
+        return save_program(chosen, path, inline_weights=inline_weights)
 
     def export(
         self,

@@ -22,7 +22,7 @@ from zeropoint.fuse import fuse, unfuse
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.lower import expand_block_scales, fold_bounds, integer_io, integer_program, lower, merge_sums
-from zeropoint.materialize import express_accumulators, insert_casts, materialize, transform
+from zeropoint.materialize import express_accumulators, insert_casts, materialize, take_types, transform
 from zeropoint.progress import Progress, silent
 from zeropoint.quant_passes import (
     canonicalize_quant,
@@ -285,6 +285,7 @@ DECIDING_PASSES = (
         express_accumulators,
         "keep the accumulators of contractions that only float ops read, if the target can",
     ),
+    Pass(take_types, "give float kernels the types around them, if the runtime computes them of integers"),
     Pass(exact_sums, "compute sums of dequantized values of integers, for runtimes with float ops"),
 )
 """The passes that decide all quantization parameters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from xdsl.dialects.builtin import StringAttr
@@ -18,6 +19,7 @@ from zeropoint.ir.files import save_program
 from zeropoint.ir.outputs import made_folder
 from zeropoint.ir.program import Program
 from zeropoint.options import Options
+from zeropoint.passes import QUANTIZING_PASSES, run_all
 from zeropoint.report.counts import Ops, counted
 from zeropoint.targets import target
 
@@ -36,7 +38,6 @@ class Quantization:
     fused: Program
     calibrated: Program
     propagated: Program
-    quantized: Program
     integer: Program
     calibration: Report
     corrections: Corrections
@@ -48,6 +49,19 @@ class Quantization:
     """The result of the search under a budget, if there was one."""
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
     """The settings of the passes: target, profile, ranges."""
+
+    @property
+    def quantized(self) -> Program:
+        """The quantized StableHLO. Made when it is asked for, because few callers do."""
+        return self._materialized
+
+    @cached_property
+    def _materialized(self) -> Program:
+        return run_all(QUANTIZING_PASSES, self.propagated, self.settings)
+
+    def emitted(self, name: str) -> Program:
+        """The stage that `--emit` names: `integer`, `stablehlo` or `kernels`."""
+        return self.integer if name == "integer" else self.quantized if name == "stablehlo" else self.propagated
 
     @property
     def stages(self) -> dict[str, Program]:

@@ -115,10 +115,9 @@ def specialized(made: Quantization, program: Program, options: Options) -> Quant
     calibrated = state_bounded(calibrated, made.calibration)
     decided = run_all(DECIDING_PASSES, calibrated, settings)
     propagated = corrected(decided, made, options.target) if made.corrections.all_kept else decided
-    quantized = run_all(QUANTIZING_PASSES, propagated, settings)
-    integer = run_all((*INTEGER_PASSES, *EDGE_PASSES), quantized, {"io": options.io})
+    integer = run_all((*QUANTIZING_PASSES, *INTEGER_PASSES, *EDGE_PASSES), propagated, {"io": options.io})
     record = Corrections(made.corrections.effort, made.corrections.judges)
-    stages = fused, calibrated, propagated, quantized, integer
+    stages = fused, calibrated, propagated, integer
     return Quantization(*stages, made.calibration, record, decided, settings=settings)
 
 

@@ -320,3 +320,18 @@ def test_steps_that_share_weights_are_prepared_once() -> None:
     program, engine = net.finish([value]), Counting()
     output_noise(instrument(fuse(program)), {}, samples(), engine)
     assert len(engine.prepared) == 1
+
+
+def test_kernels_of_one_form_are_prepared_once() -> None:
+    """Also without weights, as the gates of the steps: two tanh and two slices, of which one begins elsewhere."""
+    net = Network([(1, CHANNELS, 3, 3)])
+    (value,) = net.values
+    shape, parts = [1, CHANNELS, 3, 3], []
+    for begin in (0, 0, 1):
+        net.layer("step")
+        value = net.insert(TanhOp(value))
+        parts.append(net.insert(SliceOp(value, [0, 0, begin, 0], [1, CHANNELS, begin + 2, 3], [1] * 4)))
+    program, engine = net.finish([value, *parts]), Counting()
+    found = output_noise(instrument(fuse(program)), {}, [{"x0": np.ones(shape, np.float32)}], engine)
+    assert len(engine.prepared) == 3
+    assert not found

@@ -78,7 +78,7 @@ def test_nan_passes_a_clamp():
     assert np.isnan(NativeProgram(program).run_values([x])[0]).all()
 
 
-@pytest.mark.parametrize("index", ["i32", "i64"])
+@pytest.mark.parametrize("index", ["i8", "i32", "i64", "ui8", "ui32"])
 def test_rows_of_a_table_and_numbers_outside_of_it(index):
     program = parse_program(f"""
     func.func @main(%n: tensor<2x3x{index}>) -> tensor<2x3x5xf32> {{
@@ -89,7 +89,7 @@ def test_rows_of_a_table_and_numbers_outside_of_it(index):
       return %r : tensor<2x3x5xf32>
     }}""")
     native = NativeProgram(program)
-    chosen = np.array([[0, 6, 3], [-4, 7, 100]], np.dtype(index.replace("i", "int")))
+    chosen = np.array([[0, 6, 3], [-4, 7, 100]]).astype(index.replace("i", "int"))
     np.testing.assert_array_equal(native.run_values([chosen])[0], Interpreter(program).run_values([chosen])[0])
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from ctypes import c_int32
+
 import numpy as np
 import pytest
 
@@ -13,6 +17,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.runtime import workers
 from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.codegen.runtime.thread_trial import KEPT, LONG, MISSED, WARM, ThreadTrial
 from zeropoint.codegen.sharing import ARGUMENTS, most_arguments
 from zeropoint.codegen.step_table import supersteps_of
 from zeropoint.interp import Interpreter
@@ -72,3 +77,85 @@ def test_the_time_that_a_thread_waits_for_the_others_changes_no_bits(
         expected = Interpreter(classifier())(image(call % 4))["y0"]
         np.testing.assert_array_equal(program(image(call % 4))["y0"], expected)
     program.close()
+
+
+@pytest.mark.parametrize("bells", ["futexes", "queues"])
+def test_parked_workers_take_part_again(bells: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And end when the program is closed, even if they are parked."""
+    if bells == "queues":
+        monkeypatch.setattr(workers, "FUTEXES", {})
+    before = set(threading.enumerate())
+    program = NativeProgram(classifier(), threads=3, spins=0)
+    (slot,) = program._slots
+    expected = Interpreter(classifier())(image(1))["y0"]
+    for _ in range(3):
+        deadline = time.monotonic() + 10
+        while not all(one.value for one in slot._workers._parked) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        np.testing.assert_array_equal(program(image(1))["y0"], expected)
+        while not slot._workers._have_joined() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert slot._workers._have_joined()
+    program.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def decided(trial: ThreadTrial, together: float, alone: float, *, joined: bool = True) -> None:
+    """A whole trial with calls that take these seconds."""
+    while trial.is_timed:
+        trial.ended(together if trial.is_shared([]) else alone, joined=joined)
+
+
+AWAKE, ASLEEP = [c_int32(0), c_int32(0)], [c_int32(0), c_int32(1)]
+
+
+def test_a_short_program_runs_on_all_threads_if_that_is_clearly_quicker() -> None:
+    for together, alone, shared in ((1e-5, 2e-5, True), (2e-5, 1e-5, False), (1e-5, 1.05e-5, False)):
+        trial = ThreadTrial()
+        decided(trial, together, alone)
+        assert trial.is_shared(AWAKE) == shared
+
+
+def test_a_call_that_lost_its_processor_does_not_decide() -> None:
+    trial = ThreadTrial()
+    times = iter([1.0, 1e-5, 1e-5, 1e-5, 1.0])  # of shared calls
+    while trial.is_timed:
+        trial.ended(next(times, 1e-5) if trial.is_shared([]) else 2e-5, joined=True)
+    assert trial.is_shared(AWAKE)
+
+
+def test_a_long_program_runs_on_all_threads() -> None:
+    trial = ThreadTrial()
+    decided(trial, 2 * LONG, LONG)  # on a busy machine
+    assert trial.is_shared(ASLEEP)
+
+
+def test_a_short_call_wakes_no_thread_but_many_do() -> None:
+    trial = ThreadTrial()
+    decided(trial, 1e-5, 2e-5)
+    for _ in range(MISSED):
+        assert not trial.is_shared(ASLEEP)
+        trial.ended()
+    assert trial.is_shared(ASLEEP)
+
+
+def test_workers_have_some_calls_to_wake_up_before_they_are_judged() -> None:
+    trial = ThreadTrial()
+    for _ in range(WARM - 1):
+        trial.ended(2e-5, joined=False)
+        assert trial.is_shared([])
+    trial.ended(2e-5, joined=True)
+    decided(trial, 1e-5, 2e-5)
+    assert trial.is_shared(AWAKE)
+
+
+def test_a_program_is_judged_again() -> None:
+    trial = ThreadTrial()
+    decided(trial, 2e-5, 1e-5)
+    for _ in range(KEPT):
+        assert not trial.is_shared(AWAKE)
+        trial.ended()
+    decided(trial, 1e-5, 2e-5)
+    assert trial.is_shared(AWAKE)

@@ -41,10 +41,10 @@ Bits = tuple[str, dict[str, bytes], Corrections]
 
 
 @cache
-def network() -> Program:
+def network(*, biased: bool = True) -> Program:
     """Three convolutions with relu6, the second depthwise, of channels with uneven ranges, of two images at once.
 
-    The last two results are outputs.
+    The last two results are outputs. Unless `biased`, the convolutions have no biases.
     """
     net = Network([(2, 4, 6, 6)], seed=2)
     scales = 2.0 ** -np.linspace(0, 5, CHANNELS)[:, None, None, None]
@@ -61,7 +61,9 @@ def network() -> Program:
             ConvolutionLayout.channels_first(2),
             feature_group_count=CHANNELS if shape[1] == 1 else 1,
         )
-        total = net.insert(AddOp(net.insert(op), net.along(net.random.normal(0, 1, CHANNELS), op.result, 1)))
+        total = net.insert(op)
+        if biased:
+            total = net.insert(AddOp(total, net.along(net.random.normal(0, 1, CHANNELS), total, 1)))
         value = net.insert(ClampOp(net.constant(np.array(0.0)), total, net.constant(np.array(6.0))))
         net.values.append(value)
         outputs.append(value)
@@ -96,7 +98,8 @@ def test_means_outputs_and_channels_are_those_of_runs_of_their_own() -> None:
     network = record.of_network(program, parts.fitted)
     assert network is not None
     assert_means(
-        network.means(CPU, len(parts.fitted)), float_means(program, parts.fitted, ReferenceEngine(), CPU, silent)
+        network.means(program, CPU, len(parts.fitted)),
+        float_means(program, parts.fitted, ReferenceEngine(), CPU, silent),
     )
     judges = [judge_of(program, parts, PLATFORM, record=each) for each in (None, record)]
     noises = [judge.judged(program).noise() for judge in judges]
@@ -109,9 +112,12 @@ def test_means_outputs_and_channels_are_those_of_runs_of_their_own() -> None:
         assert print_program(found) == print_program(expected)
 
 
+@pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("effort", ["fast", "balanced"])
-def test_the_float_network_does_not_run_again_for_its_outputs(effort: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where no channels are uneven, so that nothing is equalized."""
+def test_the_float_network_does_not_run_again_for_its_outputs(
+    effort: str, biased: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no channels are uneven, so that nothing is equalized, and for kernels that get a bias."""
     monkeypatch.setattr("zeropoint.equalization.uneven", lambda program: [])
     runs: list[int] = []
 
@@ -127,7 +133,7 @@ def test_the_float_network_does_not_run_again_for_its_outputs(effort: str, monke
 
             return counted
 
-    quantize(network(), data(), Options(effort=effort), engine=Counting())
+    quantize(network(biased=biased), data(), Options(effort=effort), engine=Counting())
     fitted = len(SampleParts.of(data()).fitted)
     assert len(runs) == COUNT + (fitted if effort == "fast" else 0)  # `analytic_bias` needs the means of inputs
 

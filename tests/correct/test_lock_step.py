@@ -24,6 +24,7 @@ from zeropoint.ir.stablehlo import (
     ConvolutionOp,
     DotDimensions,
     DotGeneralOp,
+    TransposeOp,
 )
 from zeropoint.ir.tensors import Array, element_of, with_shape
 from zeropoint.ir.text import print_program
@@ -196,6 +197,20 @@ def test_products_that_are_dequantized_are_corrected(engine: Callable[[Program],
     kinds = [element_of(one.type) for op in integer_program(materialize(program)).entry.ops for one in op.results]
     assert any(isinstance(kind, UniformQuantizedType) and kind.storage.type.width == 32 for kind in kinds)
     assert_is_that_of_the_walk(program, given, engine)
+
+
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_products_of_the_pixels_of_several_images_are_corrected(engine: Callable[[Program], Runnable]) -> None:
+    """Native code has one dimension for images and rows, so they were walked."""
+    net = Network([(2, 3, 4, 5)], seed=7)
+    pixels = convolution(net, net.values[0], 1, 4, 5)
+    net.layer("product")
+    value = net.insert(TransposeOp(pixels, [0, 2, 3, 1]))
+    weight = net.constant(net.random.normal(0.02, 0.3, (CHANNELS, CHANNELS)))
+    product = net.insert(DotGeneralOp(value, weight, value.type, DotDimensions((), (), (3,), (0,))))
+    value = net.insert(AddOp(product, net.along(net.random.normal(0, 1, CHANNELS), value, 3)))
+    given = [{"x0": net.random.uniform(-1, 1, (2, 3, 4, 5)).astype(np.float32)} for _ in range(6)]
+    assert_is_that_of_the_walk(quantized(net.finish([value]), given, stage="propagated"), given, engine)
 
 
 def assert_is_that_of_the_walk(

@@ -11,6 +11,8 @@ from onnx import numpy_helper, parser
 
 import zeropoint as zp
 from oracle.qdq import optimized
+from zeropoint.export.onnx.openvino import OpenVinoFile
+from zeropoint.export.onnx.runtime import OnnxFile
 
 NUMBERS = """float s = {0.0371}, float t = {0.0213}, float u = {0.00392}, float v = {0.0029}, uint8 z = {100},
     uint8 y0 = {37}, uint8 nil = {0}, int8 w0 = {0}, float[4] f = {1.5, 0.5, 1.0, 2.0}, float half = {0.5},
@@ -99,3 +101,33 @@ def test_both_types_of_a_rescale_round(options: dict[str, str], tmp_path: Path) 
     np.testing.assert_array_equal(again, expected)
     second = zp.quantize(zp.load(tmp_path / "y.onnx"), target="onnxruntime")
     np.testing.assert_array_equal(second(x)["y"], expected)
+
+
+MOVED_BY_CHANNEL = {
+    "a shuffle of channels": "r0 = Reshape(d, apart)  r1 = Transpose<perm=[0,2,1,3,4]>(r0)  r = Reshape(r1, flat)",
+    "depth to space": "r = DepthToSpace<blocksize=2>(d)",
+    "a shuffle before a convolution": "r0 = Reshape(d, apart)  r1 = Transpose<perm=[0,2,1,3,4]>(r0)\n"
+    "r2 = Reshape(r1, flat)  k = DequantizeLinear(wq, u, w0)  r = Conv<group=4>(r2, k)",
+}
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("name", MOVED_BY_CHANNEL)
+def test_moved_values_with_a_scale_per_channel_need_no_data(name: str, target: str, tmp_path: Path) -> None:
+    """They were refused, because the second move had a value without a type."""
+    pytest.importorskip("openvino")
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1,4,6,6] x) => (float y)
+    <{NUMBERS}, int64[5] apart = {{1,2,2,6,6}}, int64[4] flat = {{1,4,6,6}}, float[4] c = {{0.01,0.02,0.033,0.04}}>
+    {{ q = QuantizeLinear<axis=1>(x, c, bq)  d = DequantizeLinear<axis=1>(q, c, bq)
+    {MOVED_BY_CHANNEL[name]}
+    p = QuantizeLinear(r, t, y0)  y = DequantizeLinear(p, t, y0) }}""")
+    random = np.random.default_rng(0)
+    weights = random.integers(-60, 60, (4, 1, 3, 3)).astype(np.int8)
+    made.graph.initializer.append(numpy_helper.from_array(weights, "wq"))
+    onnx.save(made, tmp_path / "x.onnx")
+    first = zp.quantize(tmp_path / "x.onnx", target=target)
+    first.export(tmp_path / "y.onnx")
+    run = OnnxFile if target == "onnxruntime" else OpenVinoFile
+    x = {"x": random.normal(0, 2, (1, 4, 6, 6)).astype(np.float32)}
+    for path in (tmp_path / "x.onnx", tmp_path / "y.onnx"):
+        np.testing.assert_array_equal(run(path)(x)["y"], first(x)["y"])

@@ -8,10 +8,13 @@ import numpy as np
 import onnx
 import pytest
 from ai_edge_litert import interpreter
+from click.testing import CliRunner
 from onnx import numpy_helper, parser
 
 import zeropoint as zp
-from zeropoint.export.onnx.runtime import OnnxFile
+from zeropoint.cli import main
+from zeropoint.export.onnx.openvino import OpenVinoEngine
+from zeropoint.export.onnx.runtime import OnnxEngine, OnnxFile
 
 TARGETS = [("litert", "m.tflite"), ("onnxruntime", "m.onnx")]
 
@@ -66,3 +69,53 @@ def test_token_ids_stay_beside_integer_inputs(tmp_path: Path) -> None:
     sample = {"ids": data["ids"][0], "x": random.integers(-128, 128, (1, 7, 5)).astype(np.int8)}
     found = stored(tmp_path / "m.tflite", sample)
     np.testing.assert_array_equal(found["y"], program(sample)["y"])
+
+
+IMAGES = """g (float[1,3,6,6] x, float[1,3,1,1] g) => (float y, float z)
+    { a = Conv(x, u) z = Add(a, g) b = Mul(a, g) y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(b) }"""
+FORMS = [("onnxruntime", "qdq"), ("onnxruntime", "qoperator"), ("openvino", "qdq")]
+
+
+def images(target: str, form: str, path: Path) -> tuple[zp.Model, dict[str, np.ndarray], onnx.ModelProto]:
+    """A network exported with integer ports, data for it, and the float model."""
+    random, model = np.random.default_rng(0), parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {IMAGES}')
+    model.graph.initializer.append(numpy_helper.from_array(random.normal(0, 1, (3, 3, 1, 1)).astype(np.float32), "u"))
+    shapes = {"x": (8, 1, 3, 6, 6), "g": (8, 1, 3, 1, 1)}
+    data = {name: random.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+    program = zp.quantize(model, data, target=target, effort="none")
+    program.export(path, io="integer", onnx_format=form)
+    return program, data, model
+
+
+@pytest.mark.parametrize(("target", "form"), FORMS)
+def test_a_file_with_integer_ports_is_the_same_program_after_an_import(target: str, form: str, tmp_path: Path) -> None:
+    """Its ports were integers without a scale, and the pool at the end could not be exported again."""
+    program, data, _ = images(target, form, tmp_path / "first.onnx")
+    again = zp.quantize(tmp_path / "first.onnx", target=target)
+    for row in range(8):
+        sample = {name: array[row] for name, array in data.items()}
+        found, expected = again.interpreted()(**sample), program.interpreted()(**sample)
+        for name in "yz":
+            np.testing.assert_array_equal(found[name], expected[name])
+    again.export(tmp_path / "second.onnx", io="integer", onnx_format=form)
+    first, second = (onnx.load(tmp_path / f"{name}.onnx") for name in ("first", "second"))
+    assert [node.op_type for node in first.graph.node] == [node.op_type for node in second.graph.node]
+    assert first.metadata_props == second.metadata_props
+
+
+@pytest.mark.parametrize(("target", "form"), FORMS)
+def test_a_file_with_integer_ports_is_compared_on_real_numbers(target: str, form: str, tmp_path: Path) -> None:
+    """It was refused: 'found float32, expected uint8'."""
+    program, data, model = images(target, form, tmp_path / "m.onnx")
+    onnx.save(model, tmp_path / "float.onnx")
+    np.savez(tmp_path / "data.npz", **{name: array[:, 0] for name, array in data.items()})
+    arguments = ["compare", tmp_path / "float.onnx", tmp_path / "m.onnx", "--data", tmp_path / "data.npz"]
+    answer = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert answer.exit_code == 0, answer.output
+    engine = (OnnxEngine if target == "onnxruntime" else OpenVinoEngine)(tmp_path / "m.onnx")
+    run = engine.prepare(program.program)
+    for row in range(8):
+        sample = {name: array[row] for name, array in data.items()}
+        found, expected = run(sample), program.interpreted()(**sample)
+        for name in "yz":
+            np.testing.assert_array_equal(found[name], expected[name])

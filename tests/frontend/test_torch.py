@@ -100,9 +100,22 @@ def test_what_cannot_be_traced_is_refused(capfd: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_operation_that_the_exporter_lacks_is_named_in_a_line_with_a_fix() -> None:
-    module = torch.nn.AdaptiveMaxPool2d((2, 3))
-    with pytest.raises(zp.Error, match=r"adaptive_max_pool2d.*; write that part of the module with other operations$"):
-        zp.load(module, example=torch.zeros(1, 2, 8, 8))
+    class Mode(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.mode(1)[0]
+
+    with pytest.raises(zp.Error, match=r"^Mode.*aten.mode.*; write that part of the module with other operations$"):
+        zp.load(Mode(), example=torch.zeros(3, 4))
+
+
+def test_a_branch_on_a_value_says_how_to_write_it(capfd: pytest.CaptureFixture[str]) -> None:
+    class Branch(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2 if x.sum() > 0 else x
+
+    with pytest.raises(zp.Error, match=r"data-dependent.*; write branches on values with torch.where or torch.cond$"):
+        zp.load(Branch(), example=torch.ones(3))
+    assert capfd.readouterr().err == ""
 
 
 def test_a_graph_that_was_prepared_for_training_says_how_to_convert_it() -> None:

@@ -141,13 +141,33 @@ def test_fewer_bits_than_those_of_the_kernel_are_refused() -> None:
     made(CHAIN, {"name": "first", "bits": 16}, target="litert-16x8")
 
 
-@pytest.mark.parametrize(("key", "value"), [("range", [-1, 1]), ("observer", "percentile:90")])
-def test_a_demand_on_a_float_that_no_integer_kernel_reads_is_refused(key: str, value: object) -> None:
-    at_the_end = RESHAPED.replace("return %6", "return %7").replace(
-        "  return", '  %7 = stablehlo.reverse %6, dims = [0] : tensor<2x4xf32> loc("last")\n  return'
-    )
-    message = rf"key '{key}': .*'last' stays float: target cpu has no kernel 'reverse'; it would change nothing"
-    refused(at_the_end, {"name": "last", key: value}, message)
+SOFTMAX_AT_THE_END = RESHAPED.replace(
+    "  return %6",
+    """  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %7 = stablehlo.reduce(%6 init: %least) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  %8 = stablehlo.broadcast_in_dim %7, dims = [0] : (tensor<2xf32>) -> tensor<2x4xf32>
+  %9 = stablehlo.subtract %6, %8 : tensor<2x4xf32>
+  %10 = stablehlo.exponential %9 : tensor<2x4xf32>
+  %11 = stablehlo.reduce(%10 init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<2x4xf32>, tensor<f32>) -> tensor<2xf32>
+  %12 = stablehlo.broadcast_in_dim %11, dims = [0] : (tensor<2xf32>) -> tensor<2x4xf32>
+  %13 = stablehlo.divide %10, %12 : tensor<2x4xf32> loc("last")
+  return %13""",
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("range", [-1, 1], "a value that is quantized; 'softmax' stays float: target cpu has no kernel 'softmax'"),
+        ("observer", "percentile:90", "a value whose range is observed"),
+    ],
+)
+def test_a_demand_on_a_float_that_no_integer_kernel_reads_is_refused(key: str, value: object, found: str) -> None:
+    message = rf"key '{key}': .*expected {found}; it would change nothing$"
+    refused(SOFTMAX_AT_THE_END, {"name": "last", key: value}, message)
 
 
 GATED = f"""func.func @main(%x: tensor<2x4xf32> {{zeropoint.name = "x"}}) -> tensor<2x4xf32> {{

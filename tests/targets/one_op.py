@@ -73,6 +73,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "pad": (Case("Pad", (IMAGE,), others=([0, 0, 1, 1, 0, 0, 1, 1],)),),
     "concatenate": (Case("Concat", (IMAGE, IMAGE), attributes={"axis": 1}),),
     "broadcast": (Case("Expand", ((2, 3, 12, 1),), others=([2, 3, 12, 4],)),),
+    # A slice with a negative step is a reverse.
+    "reverse": (Case("Slice", (IMAGE,), others=([-1], [-100], [2], [-1])),),
 }
 
 

@@ -17,7 +17,8 @@ For float ops and the caller, it is the noise of the value itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -29,8 +30,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.calibrate.range_noise import RangeNoise, energy_of_finite, is_kernel, moves, rounded
 from zeropoint.calibrate.repeated_noise import repeated_noise
 from zeropoint.interp import Engine, MaskedEngine, Runnable, masks_of, unpadded
-from zeropoint.ir.constants import is_constant
-from zeropoint.ir.isolation import activations, computing, float_form, last_readers, most_alive
+from zeropoint.ir.isolation import activations, computing, float_form, form_key, last_readers, most_alive
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -66,11 +66,13 @@ class _Walk:
         default_factory=dict[SSAValue, dict[NoiseForm, list[Array]]]
     )
     found: dict[str, RangeNoise] = field(default_factory=dict[str, RangeNoise])
-    shared: dict[str, Runnable] = field(default_factory=dict[str, Runnable])
-    """The prepared ops that share constants with others, by their text: the steps of a recurrence have the same
-    weights."""
+    shared: dict[Hashable, Runnable] = field(default_factory=dict[Hashable, Runnable])
+    """The prepared ops of forms that later ops have, too: the steps of a recurrence."""
 
     def __post_init__(self) -> None:
+        self._form_keys = {op: form_key(op) for op in computing(self.program)}
+        self._left = Counter(self._form_keys.values())
+        """How many ops of each form have not been prepared."""
         for key, tried in self.ranges.items():
             none = np.zeros((len(tried), self.count))
             self.found[key] = RangeNoise(none, none.copy(), none.copy())
@@ -106,14 +108,13 @@ class _Walk:
             self.enter(result, arrays)
 
     def _prepared(self, op: Operation) -> Runnable:
-        """An op in float, prepared by the engine. Ops of the same text, which names the weights, are prepared once."""
-        form = float_form(self.program, op)
-        if not any(is_constant(value) and not value.has_one_use() for value in op.operands):
-            return self.engine.prepare(form)
-        text = str(form.module)
-        if text not in self.shared:
-            self.shared[text] = self.engine.prepare(form)
-        return self.shared[text]
+        """An op in float, prepared by the engine. Ops of the same form are prepared once."""
+        key = self._form_keys[op]
+        self._left[key] -= 1
+        run = self.shared.pop(key, None) or self.engine.prepare(float_form(self.program, op))
+        if self._left[key]:
+            self.shared[key] = run
+        return run
 
     def _judge(self, op: Operation, run: Runnable, inputs: Sequence[SSAValue], exact: list[list[Array]]) -> None:
         for index, value in enumerate(inputs):

@@ -208,8 +208,7 @@ def quantize(
         for path in export_program(result.propagated, output, settings, progress()):
             say(f"wrote {path}")
     else:
-        chosen = {"integer": result.integer, "stablehlo": result.quantized, "kernels": result.propagated}[emit]
-        for path in save_program(chosen, output, inline_weights=inline_weights):
+        for path in save_program(result.emitted(emit), output, inline_weights=inline_weights):
             say(f"wrote {path}")
     remove_journals(work)
     for line in (_summary(result), *result.findings):

@@ -315,24 +315,40 @@ def _bounds(ops: list[Operation], bias: SSAValue, weights: Weights) -> Bounds | 
     return bounds if len(added) == 1 and (bias in sources or bias in added[0].operands) else None
 
 
+def with_biases(program: Program, target: Target) -> Program:
+    """The program with biases as by `give_biases`: a copy, or the program itself if nothing gets one."""
+    if not any(_may_have_bias(region, program.weights, target) for region in regions_of(program)):
+        return program
+    made = program.clone()
+    give_biases(made, target)
+    return made
+
+
 def give_biases(program: Program, target: Target) -> None:
     """Add a zero bias, in place, to quantized contractions without one, if the target's kernel has a bias operand."""
     for region in regions_of(program):
-        rows = target.by_kernel.get(region.logical_kernel.data, ())
-        specs = (*region.input_specs, *region.output_specs)
-        typed = len(region.inputs) == 2 and all(isinstance(spec, UniformQuantizedType) for spec in specs)
-        if typed and any(len(row.inputs) > 2 and row.input_rule(2).role is Role.BIAS for row in rows):
+        if _may_have_bias(region, program.weights, target):
             _give_bias(region, program.weights)
+
+
+def _may_have_bias(region: QuantizeRegionOp, weights: Weights, target: Target) -> bool:
+    """Whether a region is a quantized contraction without a bias whose kernel has an operand for one."""
+    rows = target.by_kernel.get(region.logical_kernel.data, ())
+    specs = (*region.input_specs, *region.output_specs)
+    typed = len(region.inputs) == 2 and all(isinstance(spec, UniformQuantizedType) for spec in specs)
+    if not typed or not any(len(row.inputs) > 2 and row.input_rule(2).role is Role.BIAS for row in rows):
+        return False
+    first = region.body.block.first_op
+    if not isinstance(first, ConvolutionOp | DotGeneralOp) or first.lhs is not region.body.block.args[0]:
+        return False
+    return own_array(region.inputs[1], weights) is not None and element_of(first.result) == f32
 
 
 def _give_bias(region: QuantizeRegionOp, weights: Weights) -> None:
     block = region.body.block
     first = block.first_op
     given, weight = region.input_specs.data[:2]
-    if not isinstance(first, ConvolutionOp | DotGeneralOp) or first.lhs is not block.args[0]:
-        return
-    if own_array(region.inputs[1], weights) is None or element_of(first.result) != f32:
-        return
+    assert isinstance(first, ConvolutionOp | DotGeneralOp)
     assert isinstance(given, UniformQuantizedType)
     assert isinstance(weight, UniformQuantizedType)
     axis = output_channel_axis(first)

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
-from zeropoint.correct.contractions import give_biases
+from zeropoint.correct.contractions import with_biases
 from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
@@ -270,12 +270,13 @@ def judge_of(
     means, network = None, None if record is None else record.of_network(reference, parts.fitted)
     # A mask leaves positions out of what the judge observes, which the means leave out themselves.
     if platform.mask is None and any(name in METHODS and METHODS[name].needs_means for name in names):
-        used = fitting(reference, parts.fitted)
-        found = None if network is None else network.means(platform.target, len(used))
+        # Corrections start from a program in which every kernel has a bias.
+        biased, used = with_biases(reference, platform.target), fitting(reference, parts.fitted)
+        found = None if network is None else network.means(biased, platform.target, len(used))
         if found is not None:
-            means = FloatMeans(reference, used, found)
+            means = FloatMeans(biased, used, found)
         elif network is None:
-            means = FloatMeans.of(reference, used, platform.target)
+            means = FloatMeans.of(biased, used, platform.target)
     return Judge(reference, samples, platform.programs, progress, means, None if network is None else network.outputs)
 
 
@@ -314,9 +315,7 @@ class _Trial:
     @cached_property
     def biased(self) -> Program:
         """The uncorrected program, with a zero bias for kernels without one, so that corrections can adjust it."""
-        made = self.program.clone()
-        give_biases(made, self.platform.target)
-        return made
+        return with_biases(self.program, self.platform.target)
 
     def fit(self, method: str, samples: Samples) -> _Candidate:
         """The program that a method makes from the uncorrected one. On top of another method, its own effect would be

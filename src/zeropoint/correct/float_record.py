@@ -154,14 +154,15 @@ class RecordedNetwork:
     _sums: Mapping[str, _Sums]
     _regions: Mapping[QuantizeRegionOp, QuantizeRegionOp]
 
-    def means(self, target: Target, count: int) -> list[FloatMean] | None:
-        """The mean results of the program's kernels over the fitted samples.
+    def means(self, biased: Program, target: Target, count: int) -> list[FloatMean] | None:
+        """The mean results, over the fitted samples, of the kernels of `biased`: the program, maybe with more biases.
 
         None if there are not `count` of these, or if the results of a kernel were not recorded.
         """
         found: list[FloatMean] = []
-        for kernel in contraction_kernels(self.program, target):
-            sums = self._sums.get(_key(self._regions[kernel.region]) or "")
+        own = dict(zip(regions_of(biased), regions_of(self.program), strict=True))
+        for kernel in contraction_kernels(biased, target):
+            sums = self._sums.get(_key(self._regions[own[kernel.region]]) or "")
             if sums is None or len(sums.chosen.positions) != count:
                 return None
             found.append(FloatMean(kernel, sums.chosen, np.asarray(sums.sum)))

@@ -10,6 +10,7 @@ to the sums: the integers of the bias, less the zero point of the input times th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -116,11 +117,20 @@ def _padding(kernel: ContractionKernel) -> dict[int, tuple[int, int]]:
 def _shape_as_read(shape: tuple[int, ...], kernel: ContractionKernel) -> tuple[int, ...] | None:
     """The shape of a kernel's operand, as it is or padded, of which the integer program has this one; None if neither.
 
-    The two may differ in dimensions of size 1: a line is an image of one row there (`expand/one_row.py`).
+    The two may differ in dimensions of size 1: a line is an image of one row there (`expand/one_row.py`). Outer
+    dimensions of what a product of matrices reads may be merged there.
     """
     own, padding = tuple(shape_of(kernel.op.lhs)), _padding(kernel)
     padded = tuple(size + sum(padding.get(dim, (0, 0))) for dim, size in enumerate(own))
+    if kernel.is_fully_connected and _merges(own, shape):
+        return own
     return next((known for known in (own, padded) if _without_ones(known) == _without_ones(shape)), None)
+
+
+def _merges(shape: tuple[int, ...], merged: tuple[int, ...]) -> bool:
+    """Whether every dimension of `merged` is one or more adjacent dimensions of `shape`."""
+    inside = [math.prod(shape[dim:]) for dim in range(len(shape) + 1)]
+    return math.prod(merged) == inside[0] and all(math.prod(merged[dim:]) in inside for dim in range(len(merged)))
 
 
 def _without_ones(shape: tuple[int, ...]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,4 +70,9 @@ def _metadata(path: Path) -> Mapping[str, Any]:
         properties = model_of(path).metadata_props
     except DecodeError:
         return {}
+    return metadata_among(properties)
+
+
+def metadata_among(properties: Iterable[Any]) -> Mapping[str, Any]:
+    """The metadata among the properties of an ONNX model; empty for a file that zeropoint did not export."""
     return next((json_object(entry.value) for entry in properties if entry.key == KEY), dict[str, Any]())

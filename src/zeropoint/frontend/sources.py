@@ -105,22 +105,29 @@ def load_alike(
     constants: ConstantInputs | None = None,
     example: Any = None,
 ) -> Program:
-    """Load a model to compare it with another one that has the inputs `ports`. Their shapes fix its dynamic dimensions.
+    """Load a model to compare it with one that has the inputs `ports`, with their shapes if it takes them.
 
     A PyTorch module without an example is traced with zeros of these shapes. Raises ModelError like `load_source`.
     """
     shapes = checked_shapes(shapes)
     if example is None and is_module(source):
         example = tuple(np.zeros(port.type.get_shape(), element_dtype(port.type.element_type)) for port in ports)
+    wanted = {port.name: tuple(port.type.get_shape()) for port in ports}
     try:
-        return load_source(source, shapes, constants, example)
+        found = load_source(source, shapes, constants, example)
+        if shapes or all(wanted.get(port.name) == tuple(port.type.get_shape()) for port in found.inputs):
+            return found
     except ModelError as error:
         if shapes:
             raise
         try:
-            return load_source(source, {port.name: tuple(port.type.get_shape()) for port in ports}, constants, example)
+            return load_source(source, wanted, constants, example)
         except ModelError:
             raise error from None
+    try:
+        return load_source(source, wanted, constants, example)
+    except ModelError:
+        return found
 
 
 def _of_text(text: str, shapes: Shapes, constants: ConstantInputs) -> Program:

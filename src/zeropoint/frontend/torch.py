@@ -12,13 +12,15 @@ import importlib
 import io
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.torch_decompositions import decomposed, is_exported_wrongly
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.tensors import Array
 from zeropoint.progress import phase
@@ -54,20 +56,87 @@ def load_torch(
             f"found {type(model).__name__} without inputs, expected example=(tensor, ...) to trace it with"
         )
     arguments, keywords = _arguments(example, torch.as_tensor)
-    training = not exported and model.training
+    with contextlib.nullcontext() if exported else _in_eval_mode(model):
+        made, program = _imported(
+            _Call(type(model).__name__, model, arguments, keywords),
+            lambda proto: load_onnx_model(proto, shapes, constants),
+        )
+    return _with_output_names(program, _keys(made.exported_program))
+
+
+@contextlib.contextmanager
+def _in_eval_mode(module: Any) -> Generator[None]:
+    training = module.training
     try:
-        if not exported:
-            model.eval()
-        with phase("export from PyTorch"), _quiet():
-            made = torch.onnx.export(model, arguments, kwargs=keywords, dynamo=True, verbose=False, optimize=True)
-    except Exception as error:
-        raise ModelError(f"{type(model).__name__}: torch.onnx.export cannot export it: {_reason(error)}") from error
+        module.eval()
+        yield
     finally:
         if training:
-            model.train()
-    assert made is not None
-    program = load_onnx_model(made.model_proto, shapes, constants)
-    return _with_output_names(program, _keys(made.exported_program))
+            module.train()
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A module with its arguments, or an `ExportedProgram`. `name` is that of the class which the user gave."""
+
+    name: str
+    model: Any
+    arguments: tuple[Any, ...] = ()
+    keywords: dict[str, Any] | None = None
+
+    def to_onnx(self) -> Any:
+        """The `ONNXProgram`. Raises ModelError if PyTorch cannot export it."""
+        torch: Any = importlib.import_module("torch")
+        try:
+            with phase("export from PyTorch"), _quiet():
+                made = torch.onnx.export(
+                    self.model, self.arguments, kwargs=self.keywords, dynamo=True, verbose=False, optimize=True
+                )
+        except Exception as error:
+            reason = _reason(error)
+            raise ModelError(f"{self.name}: torch.onnx.export cannot export it: {reason}") from error
+        assert made is not None
+        return made
+
+    def decomposed(self) -> _Call | None:
+        """The same without ops that PyTorch cannot export, or exports wrongly; None if it has none of them."""
+        torch: Any = importlib.import_module("torch")
+        program = self.model
+        try:
+            with _quiet():
+                if not isinstance(program, torch.export.ExportedProgram):
+                    program = torch.export.export(program, self.arguments, self.keywords)
+                found = decomposed(program)
+        except Exception:  # the exporter's own error is raised instead
+            return None
+        return None if found is None else _Call(self.name, found)
+
+
+_Load = Callable[[Any], Program]
+"""Loads an `onnx.ModelProto`."""
+
+
+def _imported(call: _Call, load: _Load) -> tuple[Any, Program]:
+    """The `ONNXProgram` of a call, and the program. What PyTorch cannot export is decomposed, if it can be."""
+    try:
+        made, program = _converted(call, load)
+    except ModelError:
+        if (again := call.decomposed()) is None:
+            raise
+        return _converted(again, load)
+    if not is_exported_wrongly(made.exported_program):
+        return made, program
+    if (again := call.decomposed()) is None:
+        raise ModelError(
+            f"{call.name}: found an average pool with divisor_override, which torch.onnx.export ignores, and "
+            f"torch.export.export cannot export the module; multiply the average of a pool without it"
+        )
+    return _converted(again, load)
+
+
+def _converted(call: _Call, load: _Load) -> tuple[Any, Program]:
+    made = call.to_onnx()
+    return made, load(made.model_proto)
 
 
 def _keys(exported: Any) -> list[str]:
@@ -126,26 +195,27 @@ def _reason(error: BaseException) -> str:
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     # A line may end in the title of a list, such as "... arguments. Tried overloads:".
     line = line.rpartition(".")[0] or line if line.endswith(":") else line
-    fix = next(
-        (fix for name, fix in _FIXES.items() if name in line), "write that part of the module with other operations"
-    )
-    return f"{line.rstrip('.')}; {fix}" if unconverted else line
+    other = "write that part of the module with other operations" if unconverted else ""
+    fix = next((fix for name, fix in _FIXES.items() if name in line), other)
+    return f"{line.rstrip('.')}; {fix}" if fix else line
 
 
 _FIXES: Mapping[str, str] = {
     "choose_qparams": "quantize the module statically (is_dynamic=False)",
+    "data-dependent": "write branches on values with torch.where or torch.cond",
     "fused_moving_avg_obs": "convert the prepared module with convert_pt2e",
 }
-"""What to do about ops of quantized graphs that PyTorch does not export, by a part of their names."""
+"""What to do about what PyTorch does not export, by a part of the op's name or of the message."""
 
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """Suppress the exporter's progress output and logging. A failure is logged with tracebacks before it is raised."""
+    """Suppress the exporter's output and logging. Before a failure is raised, tracebacks and graphs are printed."""
     level = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        hidden = io.StringIO()
+        with warnings.catch_warnings(), contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, cast, get_args
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
@@ -126,6 +127,8 @@ STATED = "zeropoint.stated"
 """On a rescale between two types that the model states: its rounding is the model's, and stays."""
 PINNED = "zeropoint.pinned"
 """On a constant whose values are storage integers: their quantized type."""
+REST = "zeropoint.rest"
+"""On a constant bias: what its integers in the file have beyond its f32 numbers, one f64 for each element."""
 RESCALE_COUNTS = "zeropoint.rescale_counts"
 """On the module: the number of rescales before and after they were moved."""
 CORRECTIONS = "zeropoint.corrections"
@@ -213,8 +216,7 @@ class Fact:
 
     def attribute(self) -> DictionaryAttr:
         """The fact as an attribute."""
-        entries = {"name": self.name, "value": self.value, "salience": self.salience, "source": self.source}
-        return DictionaryAttr({key: StringAttr(text) for key, text in entries.items()})
+        return _fact_attribute(self)
 
     @staticmethod
     def of(attribute: Attribute) -> Fact:
@@ -233,6 +235,18 @@ class Fact:
             known = ", ".join(get_args(Salience))
             raise VerifyException(f"found a fact of salience '{salience}', expected one of: {known}")
         return Fact(name, value, cast("Salience", salience), source)
+
+
+@lru_cache(1 << 14)
+def _fact_attribute(fact: Fact) -> DictionaryAttr:
+    """The attribute of a fact. Every stage states the facts of the one before again."""
+    entries = {"name": fact.name, "value": fact.value, "salience": fact.salience, "source": fact.source}
+    return DictionaryAttr({key: _string(text) for key, text in entries.items()})
+
+
+@lru_cache(1 << 12)
+def _string(text: str) -> StringAttr:
+    return StringAttr(text)
 
 
 _ENTRIES = ("name", "value", "salience", "source")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, LocationAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, LocationAttr, f64
 from xdsl.ir import Attribute, OpResult, SSAValue
 
+from zeropoint.ir.annotations import REST
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
@@ -44,6 +45,24 @@ def constant_array(value: SSAValue, weights: Weights) -> Array | None:
     if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
         return elements(value.op, weights)
     return None
+
+
+def exact_array(value: SSAValue, weights: Weights) -> Array | None:
+    """The array behind a constant, or None, with what its floats left out of the integers of a file (`REST`)."""
+    array = constant_array(value, weights)
+    rest = value.op.attributes.get(REST) if isinstance(value, OpResult) else None
+    if array is None or not isinstance(rest, DenseArrayBase):
+        return array
+    exact = array + np.asarray(rest.get_values(), np.float64).reshape(array.shape)
+    return exact if np.array_equal(exact.astype(array.dtype), array) else array  # else the constant was changed
+
+
+def with_rest(op: ConstantOp, exact: Array, weights: Weights) -> ConstantOp:
+    """The constant, with what its floats leave out of exact numbers."""
+    rest = exact - elements(op, weights)
+    if rest.any():
+        op.attributes[REST] = DenseArrayBase.from_list(f64, rest.reshape(-1).tolist())
+    return op
 
 
 def constant_reader(value: SSAValue, weights: Weights) -> Callable[[], Array] | None:

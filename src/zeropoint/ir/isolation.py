@@ -17,7 +17,7 @@ The float form drops the specs and contains the ops of the region instead of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -68,6 +68,46 @@ def float_form(program: Program, op: Operation) -> Program:
     for region in [found for found in made.entry.ops if isinstance(found, QuantizeRegionOp)]:
         inline_region(region)
     return made
+
+
+def form_key(op: Operation) -> Hashable:
+    """What `float_form` of an op computes, to be compared: ops with equal keys have the same float form.
+
+    The steps of a recurrence have equal keys. Locations and the specs of regions do not count.
+    """
+    values: dict[SSAValue, int] = {}
+    given: list[Hashable] = []
+    for number, value in enumerate(read_values(op)):
+        owner = value.owner
+        constant = (
+            (type(owner), *owner.properties.values()) if is_constant(value) and isinstance(owner, Operation) else None
+        )
+        given.append((value.type, constant))
+        values[value] = number
+    if not isinstance(op, QuantizeRegionOp):
+        return (*given, _structure(op, values))
+    block = op.body.block
+    values.update((argument, values[value]) for argument, value in zip(block.args, op.inputs, strict=True))
+    return (*given, *(_structure(inner, values) for inner in block.ops))
+
+
+def _structure(op: Operation, values: dict[SSAValue, int]) -> Hashable:
+    """An op without its location; `values` numbers the values that it may read, and gets its results."""
+    blocks = [block for region in op.regions for block in region.blocks]
+    for value in (*op.results, *(argument for block in blocks for argument in block.args)):
+        values[value] = len(values)
+    return (
+        type(op),
+        tuple(values[value] for value in op.operands),
+        tuple(value.type for value in op.results),
+        tuple(op.properties.items()),
+        tuple(op.attributes.items()),
+        tuple((tuple(argument.type for argument in block.args), *_inner(block, values)) for block in blocks),
+    )
+
+
+def _inner(block: Block, values: dict[SSAValue, int]) -> list[Hashable]:
+    return [_structure(op, values) for op in block.ops]
 
 
 def computing(program: Program) -> list[Operation]:

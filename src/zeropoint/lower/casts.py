@@ -30,14 +30,15 @@ def state_cast_profiles(program: Program) -> None:
 def as_stablehlo(block: Block) -> None:
     """Replace `quant` casts around float ops by the StableHLO ops, which have a lowering.
 
-    Casts of sub-channel types stay, because StableHLO does not have these types.
+    Casts of sub-channel types stay, because StableHLO does not have these types, and so do those of a model's
+    constraints, such as `!quant.calibrated`.
     """
     for op in list(block.ops):
         if isinstance(op, QuantizeCastOp | DequantizeCastOp):
             quantizes = isinstance(op, QuantizeCastOp)
             value = op.operands[0]
             kind = quantized_element(op.results[0] if quantizes else value)
-            if kind is not None and kind.is_sub_channel:
+            if kind is None or kind.is_sub_channel:
                 continue
             made = UniformQuantizeOp(value, op.results[0].type) if quantizes else UniformDequantizeOp(value)
             made.location = op.location

@@ -31,9 +31,10 @@ from zeropoint.ir.fxpmath import RealMatMulOp
 from zeropoint.ir.locations import location_of
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import channel_scales, transposed_blocks
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReshapeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ReshapeOp, UniformDequantizeOp, UniformQuantizeOp
 from zeropoint.ir.tensors import Array, element_of, shape_of, with_element, with_shape
 from zeropoint.materialize.elementwise import encased
+from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.numerics.accumulator import accumulator_bound
 from zeropoint.numerics.arrays import along_axis
@@ -42,6 +43,7 @@ from zeropoint.numerics.row_scales import RowScales
 from zeropoint.numerics.storage import signed_range
 
 ACCUMULATOR = Storage.of("i32")
+CLAMPS_SUMS = f"{annotations.INTEGER_SUMS}the runtime clamps in floats"
 BYTE = 8
 
 
@@ -50,13 +52,16 @@ def accumulator_type(
 ) -> UniformQuantizedType:
     """The type of accumulators: i32 with zero point 0 and the scale of the products, as `profile` multiplies them.
 
-    The scale is per channel if the weight has several scales. Without a profile, the product is exact.
+    The scale is per channel if the weight or the data has several scales. Without a profile, the product is exact.
     """
     product = np.multiply if profile is None else profile.product_of_scales
-    if not rhs.is_per_layer:
+    if not rhs.is_per_layer or not lhs.is_per_layer:
         axis, shape = weight_channel_axis(op), shape_of(op.rhs)
         assert axis is not None  # guaranteed by `solve/operands.py`
-        scales = product(lhs.scale, channel_scales(rhs, axis, shape[axis])).tolist()
+        channels = channel_scales(rhs, axis, shape[axis])
+        # Data has several scales only if each group of channels has one (`file_contractions.py`).
+        data = np.repeat(lhs.scales, max(shape[axis] // lhs.scales.size, 1)) if lhs.scales.size > 1 else lhs.scale
+        scales = product(data, channels).tolist()
         return UniformQuantizedType.per_channel(ACCUMULATOR, output_channel_axis(op), scales)
     return UniformQuantizedType.per_layer(ACCUMULATOR, float(product(lhs.scale, rhs.scale)))
 
@@ -215,6 +220,12 @@ def _named(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     return value
 
 
+def _real_in(kernel: MaterializedKernel, value: SSAValue, bounds: Bounds) -> SSAValue:
+    """Accumulators as real numbers, clamped to bounds."""
+    real = kernel.insert(UniformDequantizeOp(value), kernel.region).result
+    return FloatArithmetic(kernel, CLAMPS_SUMS).clamped(real, bounds.low, bounds.high)
+
+
 def _quantized(kernel: MaterializedKernel, total: SSAValue) -> SSAValue:
     return kernel.insert(UniformQuantizeOp(total, with_element(total, kernel.output_type)), kernel.region).result
 
@@ -248,8 +259,8 @@ def contraction(
             value = _summed(kernel, other, accumulator, long=long)
         elif other is not op:
             bounds.then(other, kernel.weights)
-    if kernel.output_type == accumulator and not direct:
-        return _named(kernel, value)  # from `express_accumulators`
+    if kernel.output_type == accumulator and not direct:  # from `express_accumulators`
+        return _named(kernel, value) if bounds == Bounds() else _real_in(kernel, value, bounds)
     if not direct:
         value = narrowed(kernel, value)
     return kernel.bounded(value, bounds, kernel.region)

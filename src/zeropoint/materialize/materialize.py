@@ -44,7 +44,7 @@ from zeropoint.ir.annotations import (
     state_facts,
     unique_name,
 )
-from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.constants import constant_op, exact_array
 from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.dataflow_order import dataflow_order
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -65,7 +65,6 @@ from zeropoint.materialize import (
     movement,
     onnxruntime,
     openvino,
-    openvino_files,
     positions,
     reduction,
     softmax,
@@ -158,7 +157,7 @@ class _Materialization:
     def operand(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue:
         """The quantized form of a float value: a constant, an existing quantized value, or a new quantize op."""
         constant = cast_constant(value, spec)
-        array = constant_array(constant, self.weights)
+        array = exact_array(constant, self.weights)
         if array is not None:
             return self._constant(stored_array(array, spec), spec, builder, location_of(constant))
         found = quantized_before(value, spec)
@@ -228,22 +227,6 @@ class _Materialization:
                 output.replace_all_uses_with(self._released(result, region, element_of(output)))
         Rewriter.erase_op(region)
 
-    def made_of_integers(self, region: QuantizeRegionOp) -> bool:
-        """Replace a float region by the sums of integers that its runtime computes it of; False if it computes
-        floats."""
-        profile = own_profile(region) or self.profile
-        if named_profile(profile).kernels is not KernelBehaviour.OPENVINO:
-            return False
-        found = openvino_files.FileContraction.of(region, self.weights)
-        if found is None:
-            return False
-        drop_inside(region)
-        builder = Builder(InsertPoint.before(region))
-        kernel = MaterializedKernel(region, builder, self.weights, program_profile=profile)
-        found.emit(kernel, self.operand(region.inputs[1], found.filters, builder))
-        Rewriter.erase_op(region)
-        return True
-
     def _released(self, result: SSAValue, region: QuantizeRegionOp, element: Attribute) -> SSAValue:
         """The value for float users of a result, which expect `element`. A quantized result is dequantized."""
         if not isinstance(element_of(result), UniformQuantizedType):
@@ -291,7 +274,7 @@ def materialize(program: Program) -> Program:
         run.release(region)
     numbers = count(1)
     for region in regions:
-        if region.parent is not None and not run.made_of_integers(region):  # the others were replaced above
+        if region.parent is not None:  # the others were replaced above
             _leave_in_float(region, program.weights, numbers)
     remove_dead_ops(program.entry)
     return program

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis
 from zeropoint.ir.definitions import defining_op
@@ -50,9 +51,10 @@ from zeropoint.materialize.openvino_floats import (
 from zeropoint.materialize.openvino_held import held_parameters
 from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
-from zeropoint.materialize.openvino_sums import add
+from zeropoint.materialize.openvino_sums import add, function_of_sum, subtract
 from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends
+from zeropoint.targets.logical_kernels import BINARY, FUNCTION_OF_SUM, FUNCTIONS
 
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 """The kernels into which OpenVINO fuses a following sum or hard swish."""
@@ -61,27 +63,70 @@ SLOPE, OFFSET = np.float32(1 / 6), np.float32(0.5)
 
 
 def contraction(kernel: MaterializedKernel) -> SSAValue:
-    """Sums of products times their scale, plus the bias, in f32. The result is rounded once."""
+    """Sums of products times their scale, plus the bias, in f32. The result is rounded once, or not at all."""
     op = next(op for op in kernel.body if isinstance(op, ContractionOp))
     is_real = kernel.output_type.storage == ACCUMULATOR
     if not is_real and not _is_integer(kernel, op):
         return exact_contraction(kernel)
+    factors = _with_one_scale(kernel, op)
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     if is_real:
         run = FloatArithmetic(kernel, SCALES_SUMS)
-        scales = accumulator.scales.astype(np.float32)
-        axis = None if accumulator.is_per_layer else output_channel_axis(op)
-        return _real(run, _terms(run, accumulator, op), scales, axis, op)
+        return bounded_floats(run, real_of(run, _by_inverse(kernel, _unrounded(run, accumulator, op, factors))))
     if kernel.type_of(op.rhs).zero_points.any():
         return bounded(kernel, _rounded_once(FloatArithmetic(kernel, REASON), accumulator, op))
     run = FloatArithmetic(kernel, SCALES_SUMS)
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
-    return _rounded(run, _unrounded(run, accumulator, op))
+    return _rounded(run, _unrounded(run, accumulator, op, factors))
+
+
+def _by_inverse(kernel: MaterializedKernel, unrounded: UnroundedFloats) -> UnroundedFloats:
+    """Sums in units of their one scale, which OpenVINO replaces by the inverse of its inverse if it comes last.
+
+    In products of matrices, a clamp or another elementwise op comes after it; in convolutions, it comes after a relu.
+    """
+    if unrounded.unit is None or unrounded.axis is not None:
+        return unrounded
+    bounds = Bounds()
+    for op in kernel.body:
+        bounds.then(op, kernel.weights)
+    if kernel.region.logical_kernel.data in CONVOLUTIONS:
+        is_last = (bounds.low, bounds.high) == (0, np.inf)
+    else:
+        is_last = bounds == Bounds() and not _is_followed(kernel.region)
+    return replace(unrounded, unit=1 / (1 / unrounded.unit)) if is_last else unrounded
+
+
+def _is_followed(region: QuantizeRegionOp) -> bool:
+    """Whether OpenVINO computes an elementwise op of floats in the kernel before it: the only op that reads it."""
+    readers = [use.operation for use in region.outputs[0].uses]
+    if len(readers) != 1:
+        return False
+    (reader,) = readers
+    if isinstance(reader, QuantizeRegionOp):
+        return reader.logical_kernel.data in {*FUNCTIONS, *BINARY}
+    return isinstance(reader, hlo.UnaryOp | hlo.BinaryOp)
+
+
+def _with_one_scale(kernel: MaterializedKernel, op: ContractionOp) -> Array | None:
+    """The scale of each channel's sums, if the data has a scale per channel; else None.
+
+    The data gets one scale, 1, for the same integers.
+    """
+    given, data = kernel.type_of(op.lhs), kernel.values[op.lhs]
+    if given.is_per_layer:
+        return None
+    integers = kernel.insert(StorageCastOp(data, with_element(data, given.storage.mlir_type)), kernel.region)
+    one = UniformQuantizedType.per_layer(given.storage, 1.0)
+    kernel.values[op.lhs] = kernel.insert(StorageCastOp(integers.result, with_element(data, one)), kernel.region).result
+    return accumulator_type(op, given, kernel.type_of(op.rhs)).scales.astype(np.float32)
 
 
 def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
     kernel = run.kernel
+    if unrounded.axis is None and not kernel.output_type.is_per_layer:
+        unrounded = replace(unrounded, axis=kernel.output_type.axis)
     held, moved = held_parameters(kernel)
     result = requantized(run, unrounded, RangeFactors.of(held, unrounded.unit), moved)
     limited = bounded(kernel, result) if kernel.output_type.is_per_layer else result
@@ -92,30 +137,6 @@ def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
     ):
         kernel.unrounded[result] = unrounded
     return limited
-
-
-def real_contraction(kernel: MaterializedKernel, factors: Array | None = None) -> SSAValue:
-    """A contraction whose result is not quantized: real numbers, clamped as in the body.
-
-    `factors` are the scales of the sums of channels, if they are not the products of the scales of the operands.
-    """
-    run = FloatArithmetic(kernel, SCALES_SUMS)
-    return bounded_floats(run, real_of(run, _of_file(run, factors)))
-
-
-def rounded_contraction(kernel: MaterializedKernel, factors: Array | None = None) -> SSAValue:
-    """A contraction that no row describes, rounded as any other. Its result may have a scale per channel."""
-    run = FloatArithmetic(kernel, SCALES_SUMS)
-    unrounded = _of_file(run, factors)
-    if unrounded.axis is None and not kernel.output_type.is_per_layer:
-        unrounded = replace(unrounded, axis=kernel.output_type.axis)
-    return _rounded(run, unrounded)
-
-
-def _of_file(run: FloatArithmetic, factors: Array | None) -> UnroundedFloats:
-    op = next(op for op in run.kernel.body if isinstance(op, ContractionOp))
-    accumulator = accumulator_type(op, run.kernel.type_of(op.lhs), run.kernel.type_of(op.rhs))
-    return _unrounded(run, accumulator, op, factors)
 
 
 def _folds_range(kernel: MaterializedKernel, op: ContractionOp) -> bool:
@@ -204,8 +225,6 @@ def _is_integer(kernel: MaterializedKernel, op: ContractionOp) -> bool:
         (is_constant or is_symmetric)
         and not rhs.is_sub_channel
         and all(kind.storage.type.width == 8 for kind in (lhs, rhs, wanted))
-        and lhs.is_per_layer
-        and wanted.is_per_layer
     )
 
 
@@ -326,10 +345,12 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "convolution": contraction,
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
+    FUNCTION_OF_SUM: function_of_sum,
     "hard_swish": hard_swish,
     "mean": mean,
     "multiply": multiply,
     "rescale": rescale,
     "softmax": softmax,
+    "subtract": subtract,
 }
 """By logical kernel."""

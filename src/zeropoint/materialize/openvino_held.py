@@ -23,6 +23,7 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 CASTS = (DequantizeCastOp, QuantizeCastOp, UniformQuantizeOp)
 MATRICES = ("batch_matmul", "fully_connected")
 """Kernels that read i8."""
+SUM, DIFFERENCE = "add", "subtract"
 CONVOLUTIONS = ("convolution", "depthwise_convolution", "transpose_convolution")
 
 
@@ -31,14 +32,26 @@ def held_parameters(kernel: MaterializedKernel) -> tuple[AffineParameters, int]:
     return held_value(kernel.region.outputs[0], kernel.output_type)
 
 
-def held_value(value: SSAValue, kind: UniformQuantizedType) -> tuple[AffineParameters, int]:
+def held_value(
+    value: SSAValue, kind: UniformQuantizedType, is_unsigned: bool | None = None
+) -> tuple[AffineParameters, int]:
     """The parameters of a value of a type as OpenVINO stores it, and how much greater its integers are."""
     given = of_dtype(kind)
     middle = kind.storage.type.middle - given.storage_min
-    if not kind.storage.type.signed or not _is_held_unsigned(value, kind):
+    if not kind.storage.type.signed or not (_is_held_unsigned(value, kind) if is_unsigned is None else is_unsigned):
         return given, 0
     ends = {"storage_min": given.storage_min + middle, "storage_max": given.storage_max + middle}
     return replace(given, zero_point=given.zero_point + middle, **ends), middle
+
+
+def held_operand(value: SSAValue, kind: UniformQuantizedType) -> tuple[AffineParameters, int]:
+    """The same for an operand of a sum or difference, which read i8 unless another kernel reads u8."""
+    return held_value(value, kind, any(_kernel(reader) not in (None, *MATRICES, SUM) for reader in _readers(value)))
+
+
+def is_stored(value: SSAValue) -> bool:
+    """Whether OpenVINO stores the integers of a value. It dequantizes outputs in the kernel that computes them."""
+    return any(True for _ in _readers(value))
 
 
 def _is_held_unsigned(value: SSAValue, kind: UniformQuantizedType) -> bool:
@@ -61,6 +74,8 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
 
 def _kernel(op: Operation) -> str | None:
     """The integer kernel that an op is; None for an op of floats. Some float regions are convolutions of integers."""
+    if isinstance(op, QuantizeRegionOp) and op.logical_kernel.data == DIFFERENCE:
+        return None
     if isinstance(op, QuantizeRegionOp) and (op.is_quantized or op.logical_kernel.data in CONVOLUTIONS):
         return op.logical_kernel.data
     return "convolution" if isinstance(op, ConvolutionOp) else None

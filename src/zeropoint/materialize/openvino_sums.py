@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL
+from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.materialize import onnxruntime
+from zeropoint.ir.tensors import with_element
+from zeropoint.ir.weights import Weights
+from zeropoint.materialize import elementwise, onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
-from zeropoint.materialize.openvino_held import held_parameters, held_value
+from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_operand, held_parameters, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.ranges import AffineParameters
@@ -35,27 +42,109 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
     if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
         return onnxruntime.add(kernel)
-    values, number = operands_of(kernel, op), expressed(pair)
-    run, term, other = FloatArithmetic(kernel, REASON), pair[number], pair[1 - number]
-    beside, moved = held_value(other.source, other.kind)
+    run = FloatArithmetic(kernel, REASON)
+    total, unit = _total(run, operands_of(kernel, op), pair)
+    if not any(map(_is_convolved, pair)):
+        return bounded(kernel, stored_again(run, total, unit, is_stored=is_stored(kernel.region.outputs[0])))
+    made, above = held_parameters(kernel)
+    result = RangeFactors.of(made, unit)
+    return bounded(kernel, requantized(run, UnroundedFloats(total), result, above))
+
+
+def function_of_sum(kernel: MaterializedKernel) -> SSAValue:
+    """A function of a sum that a convolution computes, quantized once. A leaky relu is one of steps."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
+    pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
+    if not any(map(_is_convolved, pair)):
+        return elementwise.encased(kernel, REASON)
+    run = FloatArithmetic(kernel, REASON)
+    total, unit = _total(run, operands_of(kernel, op), pair)
+    in_steps = kernel.region.attributes.get(FUNCTION) == StringAttr("leaky_relu")
+    values: dict[SSAValue, SSAValue] = {op.result: total if in_steps else run.times(total, unit)}
+    for other in kernel.body:
+        if other is not op:
+            copy = kernel.builder.insert(other.clone(values))
+            values.update(zip(other.results, copy.results, strict=True))
+            copy.attributes[FLOAT_REASON] = StringAttr(REASON)
+            copy.attributes[KERNEL] = kernel.region.logical_kernel
+    ((returned, _),) = kernel.returned
+    made, above = held_parameters(kernel)
+    result = RangeFactors.of(made, unit if in_steps else None)
+    return requantized(run, UnroundedFloats(values[returned]), result, above)
+
+
+def subtract(kernel: MaterializedKernel) -> SSAValue:
+    """A difference of one operand in steps of the other, which is quantized as a real number.
+
+    If the second operand is in steps of the first, it is quantized in these steps.
+    """
+    op = next(op for op in kernel.body if isinstance(op, hlo.SubtractOp))
+    pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
+    if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
+        return elementwise.encased(kernel, REASON)
+    run, is_reversed = FloatArithmetic(kernel, REASON), bool(expressed(pair))
+    total, unit = _total(run, operands_of(kernel, op), pair, is_difference=True)
+    value = run.made(hlo.NegateOp(total)) if is_reversed else run.times(total, unit)
+    if any(map(_is_convolved, pair)):
+        made, above = held_parameters(kernel)
+        by = RangeFactors.of(made, unit if is_reversed else None)
+        return requantized(run, UnroundedFloats(value), by, above)
+    if is_reversed:
+        return stored_again(run, value, unit, is_stored=is_stored(kernel.region.outputs[0]))
+    return run.made(hlo.UniformQuantizeOp(value, with_element(value, kernel.output_type)))
+
+
+def _total(
+    run: FloatArithmetic,
+    values: list[SSAValue],
+    pair: tuple[FileOperand, FileOperand],
+    *,
+    is_difference: bool = False,
+) -> tuple[SSAValue, np.float32]:
+    """A sum in steps of one operand, and that operand's scale; or the other operand minus that one."""
+    kernel, number = run.kernel, expressed(pair)
+    term, other = pair[number], pair[1 - number]
+    beside, moved = held_operand(other.source, other.kind)
     stored = above_zero(run, values[1 - number], other.kind, -moved)
-    if not _is_convolved(term) and _is_convolved(other) and _is_fused(other, term):
+    if is_difference:
+        stored, beside = run.made(hlo.NegateOp(stored)), replace(beside, zero_point=-beside.zero_point)
+    if not _is_convolved(term) and _is_convolved(other) and (is_difference or _is_fused(other, term)):
         stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
         beside = of_dtype(other.kind)
-    if _is_convolved(term) and _is_fused(term, other):
+    if _is_convolved(term) and (is_difference or _is_fused(term, other)):
         before = kernel.unrounded[values[number]]
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
         total = run.made(hlo.AddOp(run.clamped(fused(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
-        held, _ = held_value(term.source, term.kind)
-        total = _folded(run, values[number], term.kind, term_steps(held, beside), stored)
+        mine, _ = held_operand(term.source, term.kind)
+        total = _folded(run, values[number], term.kind, term_steps(mine, beside), stored)
     else:
         total = _from_zero(run, values[number], term, other, (stored, beside))
-    if not any(map(_is_convolved, pair)):
-        return bounded(kernel, stored_again(run, total, np.float32(other.kind.scale)))
-    made, above = held_parameters(kernel)
-    result = RangeFactors.of(made, np.float32(other.kind.scale))
-    return bounded(kernel, requantized(run, UnroundedFloats(total), result, above))
+    return total, np.float32(other.kind.scale)
+
+
+def is_computed_in_convolution(kernel: MaterializedKernel) -> bool:
+    """Whether OpenVINO computes a sum in the convolution of one of its operands."""
+    op = next(op for op in kernel.body if isinstance(op, hlo.AddOp))
+    pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
+    return any(
+        is_alone_behind_convolution(term.outer, kernel.weights) and _is_fused(term, other)
+        for term, other in (pair, pair[::-1])
+    )
+
+
+def is_alone_behind_convolution(value: SSAValue, weights: Weights) -> bool:
+    """Whether a convolution computes a value that one op reads, with the whole range of its type."""
+    maker = defining_op(value)
+    if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in CONVOLUTIONS:
+        return False
+    kind = maker.output_specs.data[0]
+    if not isinstance(kind, UniformQuantizedType) or not kind.is_per_layer or not kind.storage.is_full_range:
+        return False
+    bounds = Bounds()
+    for op in maker.body.block.ops:
+        bounds.then(op, weights)
+    return bounds == Bounds() and len(list(value.uses)) == 1
 
 
 def _unrounded(run: FloatArithmetic, kind: UniformQuantizedType, of: UnroundedFloats) -> SSAValue:

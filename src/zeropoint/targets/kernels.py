@@ -296,6 +296,15 @@ class Target:
     They do so if 8 bits are too few for a function that reads them. Otherwise their results are rounded, because a
     runtime adds the terms of float sums in an order of its own, and those of rounded values in integers (`exact_sums`).
     """
+    unquantized_results: frozenset[str] = frozenset()
+    """The contractions that are integer kernels although a quantized file does not quantize their result."""
+    cast_kernels: frozenset[str] = frozenset()
+    """The kernels that the runtime has for values with types, although no row says so: a row would demand types."""
+    joins_functions: bool = False
+    """Whether a convolution computes a residual sum after it together with a function of the sum."""
+    channel_scales: bool = False
+    """Whether the data of depthwise convolutions, and the results of convolutions, may have a scale per channel in a
+    quantized file."""
     least_sqnr: float = 0.0
     """The minimum SQNR of a function when only its operand is rounded, in dB of the result's variance. 0 disables the
     check.

@@ -7,6 +7,10 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 - `prefer = 16`: move rows whose output has this number of bits to the front.
 - `real_results = true`: contractions can return floats.
 - `unrounded_results = ["fully_connected"]`: these contractions can return floats, where a function needs it.
+- `unquantized_results = ["fully_connected"]`: these are integer kernels where a quantized file leaves the result float.
+- `cast_kernels = ["subtract"]`: these are integer kernels where operands and result have types in any case.
+- `joins_functions = true`: a convolution computes a residual sum of a quantized file together with a function of it.
+- `channel_scales = true`: activations of a quantized file may have a scale per channel.
 - `between_casts = true`: the runtime makes integer kernels of ops between casts.
 - `fuses_products = true`: the runtime's float ops do not round products before sums, and multiply by inverses.
 - `real_biases = true`: integer kernels add biases as real numbers.
@@ -22,7 +26,7 @@ from __future__ import annotations
 import re
 import runpy
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -31,10 +35,16 @@ from zeropoint.errors import check_regular, reading, running_foreign
 from zeropoint.numerics.ranges import SCALE_TYPES
 from zeropoint.targets.checks import TargetError, cell_name, check_target
 from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relation, Target
-from zeropoint.targets.logical_kernels import CONTRACTIONS
+from zeropoint.targets.logical_kernels import BINARY, CONTRACTIONS
 from zeropoint.targets.text import parse_port, parse_relation
 
-FLAGS = ("real_results", "between_casts", "fuses_products", "real_biases")
+FLAGS = ("real_results", "between_casts", "fuses_products", "real_biases", "channel_scales", "joins_functions")
+LISTS: Mapping[str, Collection[str]] = {
+    "unrounded_results": CONTRACTIONS,
+    "unquantized_results": CONTRACTIONS,
+    "cast_kernels": BINARY,
+}
+"""Keys that list kernels, with those that they may list."""
 KEYS = (
     "name",
     "profile",
@@ -42,7 +52,7 @@ KEYS = (
     "extends",
     "prefer",
     *FLAGS,
-    "unrounded_results",
+    *LISTS,
     "least_sqnr",
     "scale_type",
     "bounds",
@@ -171,7 +181,7 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         rows += _appended(base, table, path)
     if "prefer" in table:
         rows.sort(key=lambda row: row.output.storage.type.width != table["prefer"])
-    flags = {key: _flag(table, key, base is not None and getattr(base, key), path) for key in FLAGS}
+    flags: dict[str, Any] = {key: _flag(table, key, base is not None and getattr(base, key), path) for key in FLAGS}
     least = table.get("least_sqnr", base.least_sqnr if base is not None else 0)
     if not isinstance(least, int | float) or isinstance(least, bool):
         raise TargetError(f"{path}: found least_sqnr = {least!r}, expected a number of dB")
@@ -180,17 +190,17 @@ def read_table(table: Mapping[str, Any], path: Path, extends: Extends) -> Target
         raise TargetError(f"{path}: found scale_type = {kept!r}, expected one of: {', '.join(SCALE_TYPES)}")
     bounds = _bounds(table["bounds"], path) if "bounds" in table else base.bounds if base is not None else None
     description = str(table.get("description", ""))
-    unrounded = _unrounded_results(table, base, path)
+    lists = {key: _kernels(table, key, base, path) for key in LISTS}
     return check_target(
         Target(
             name,
             profile,
             tuple(rows),
             description,
-            unrounded_results=unrounded,
             least_sqnr=float(least),
             scale_type=kept,
             bounds=bounds,
+            **lists,
             **flags,
         )
     )
@@ -203,13 +213,13 @@ def _flag(table: Mapping[str, Any], key: str, default: bool, path: Path) -> bool
     return found
 
 
-def _unrounded_results(table: Mapping[str, Any], base: Target | None, path: Path) -> frozenset[str]:
-    """The contractions that can return floats."""
-    if "unrounded_results" not in table:
-        return frozenset() if base is None else base.unrounded_results
-    found = table["unrounded_results"]
-    if not isinstance(found, list) or not all(name in CONTRACTIONS for name in cast("list[object]", found)):
-        raise TargetError(f"{path}: found unrounded_results = {found!r}, expected a list of: {', '.join(CONTRACTIONS)}")
+def _kernels(table: Mapping[str, Any], key: str, base: Target | None, path: Path) -> frozenset[str]:
+    """The kernels that a key of the table lists; by default those of the target that it extends."""
+    if key not in table:
+        return frozenset() if base is None else getattr(base, key)
+    found = table[key]
+    if not isinstance(found, list) or not all(name in LISTS[key] for name in cast("list[object]", found)):
+        raise TargetError(f"{path}: found {key} = {found!r}, expected a list of: {', '.join(LISTS[key])}")
     return frozenset(cast("list[str]", found))
 
 

@@ -93,3 +93,6 @@ WRITTEN = frozenset(
     }
 )
 """Kernels of runtimes that no pattern produces. Only regions in a program's own text can have them."""
+
+FUNCTION_OF_SUM = "function_of_sum"
+"""A sum and a function of it, computed in the convolution before both (`materialize/join_functions.py`)."""

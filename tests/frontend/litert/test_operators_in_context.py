@@ -12,7 +12,7 @@ import pytest
 from zeropoint.export import export_program
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.runtime import LiteRTFile
-from zeropoint.frontend import load_model
+from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.litert.reader import read_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.quant import Storage, UniformQuantizedType
@@ -286,3 +286,23 @@ def test_a_transposed_convolution_dequantizes_its_constant_weights(stored: str, 
     program = load_model(path)
     np.testing.assert_allclose(Interpreter(program)({"x": x})["y"], theirs, rtol=1e-5, atol=1e-5)
     assert ("quant.qcast" in str(program.module)) == (stored == "int8")
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_a_16_bit_result_of_8_bit_data_is_what_litert_computes(channels: int, tmp_path: Path) -> None:
+    """It has no such kernel. ai-edge-quantizer's 16x8 LSTMs have one: a third of their outputs differed by a step."""
+    file, random = File((3, 6), kind(0.031, 3)), np.random.default_rng(1)
+    scales, zeros = [0.01, 0.02, 0.03, 0.04][:channels], [0] * channels
+    parts = [UniformQuantizedType.per_channel(Storage.of("i8"), 0, scales, zeros), kind(0.01)]
+    weights = file.build.constant("w", random.integers(-127, 128, (4, 6)).astype(np.int8), parts[channels == 1])
+    sums = UniformQuantizedType.per_channel(Storage.of("i32"), 0, [0.031 * s for s in scales], zeros)
+    bias = file.build.constant("b", np.array([9000, -77, 12, 5], np.int32), sums if channels > 1 else None)
+    file.dtype = "int16"
+    file.then("FULLY_CONNECTED", (3, 4), kind(0.001, 0, "i16"), ("FullyConnectedOptions", {}), [weights, bias], 5)
+    file.dtype = "int8"
+    if channels > 1:
+        check(file, integers((3, 6)), tmp_path)
+        return
+    (tmp_path / "m.tflite").write_bytes(file.content())
+    with pytest.raises(ModelError, match="found i8 data and a result of i16, for which LiteRT reads"):
+        load_model(tmp_path / "m.tflite")

@@ -129,6 +129,7 @@ ELEMENTWISE = [
     case("alpha", "Elu", X, alpha=0.3, opsets=ONE),
     case("alpha-beta", "HardSigmoid", X, alpha=0.4, beta=0.3),
     case("plain", "HardSwish", X, opsets=(14, 17, NEWEST)),
+    case("alpha", "ThresholdedRelu", X, alpha=0.3, opsets=(10, 17, NEWEST)),
     case("slope", "PRelu", X, {"slope": random(4, 1, 1)}),
     case("both", "Clip", X, {"low": scalar(-0.5), "high": scalar(1.0)}),
     case("low", "Clip", X, {"low": scalar(-0.5)}),
@@ -438,9 +439,51 @@ SIGNALS = [
         opsets=(11,),
     ),
 ]
+CELL = {"w": random(1, 16, 3), "r": random(1, 16, 4, seed=2), "b": random(1, 32, seed=3)}
+WAYS = {"w": random(2, 12, 3), "r": random(2, 12, 4, seed=2)}
+RECURRENT = [
+    *(
+        case(name, "RNN", {"x": (5, 2, 3)}, {"w": random(1, 4, 3), "r": random(1, 4, 4)}, (14,), 2, **attributes)
+        for name, attributes in (
+            *((f"default-{each}", {"activations": [each]}) for each in ("Elu", "HardSigmoid", "LeakyRelu")),
+            *(
+                (each, {"activations": [each], "activation_alpha": [0.3], "activation_beta": [0.7]})
+                for each in ("Affine", "Elu", "HardSigmoid", "LeakyRelu", "ScaledTanh", "Softsign", "ThresholdedRelu")
+            ),
+        )
+        for attributes in ({"hidden_size": 4} | attributes,)
+    ),
+    # As Keras wrote LSTMs for years. A function without parameters takes none of the numbers.
+    case(
+        "hard-sigmoid",
+        "LSTM",
+        {"x": (5, 2, 3)},
+        CELL,
+        opsets=(7, 14, 22),
+        outputs=3,
+        hidden_size=4,
+        activations=["HardSigmoid", "Tanh", "ScaledTanh"],
+        activation_alpha=[0.25, 1.5],
+        activation_beta=[0.4, 0.8],
+    ),
+    case(
+        "both-ways",
+        "GRU",
+        {"x": (5, 2, 3)},
+        WAYS,
+        opsets=(14,),
+        outputs=2,
+        hidden_size=4,
+        direction="bidirectional",
+        activations=["Sigmoid", "Affine", "LeakyRelu", "Elu"],
+        activation_alpha=[0.5, 0.1, 1.2],
+        activation_beta=[0.3],
+    ),
+]
 CASES = [
     *SAMPLED,
     *SIGNALS,
     *(CONVOLUTIONS + TRANSPOSED_CONVOLUTIONS + PRODUCTS + UNARY + ELEMENTWISE),
+    *RECURRENT,
     *(POOLS + REDUCTIONS + NORMALIZATION + MOVEMENT + RESIZES + CONDITIONS),
 ]

@@ -23,6 +23,13 @@ FIRST = "w1 = DequantizeLinear<axis=0>(w1q, s1, z1)\n c1 = Conv<pads=[1,1,1,1]>(
 TO_B = "q1 = QuantizeLinear(r1, t, y)\n b = DequantizeLinear(q1, t, y)\n"
 LAST = "w2 = DequantizeLinear<axis=0>(w2q, s1, z1)\n "
 SIGNED = "q1 = QuantizeLinear(c1, u, y8)\n b = DequantizeLinear(q1, u, y8)\n"
+# OpenVINO computes the sum in the convolution only if the convolution has a bias of its own.
+RESIDUAL = (
+    FIRST + "r1 = Relu(c1)\n" + TO_B + "w3 = DequantizeLinear<axis=0>(w2q, s1, z1)\n"
+    "c5 = Conv(b, w3, b3)\n r5 = Relu(c5)\n q5 = QuantizeLinear(r5, t, y)\n d5 = DequantizeLinear(q5, t, y)\n"
+    "c3 = Conv(d5, w3, b4)\n q3 = QuantizeLinear(c3, u, y8)\n d3 = DequantizeLinear(q3, u, y8)\n o = Add(d3, b)\n"
+    "r4 = {op}\n q4 = QuantizeLinear(r4, u, y8)\n d4 = DequantizeLinear(q4, u, y8)\n" + LAST + "c2 = Conv(d4, w2, b2)"
+)
 BODIES = {
     "a convolution, a relu and a max pool": FIRST + "r1 = Relu(c1)\n" + TO_B + "m = MaxPool<kernel_shape=[2,2]>(b)\n"
     + LAST + "c2 = Conv(m, w2, b2)",
@@ -35,6 +42,9 @@ BODIES = {
     "a residual sum of i8 and u8": FIRST + "r1 = Relu(c1)\n" + TO_B + "w3 = DequantizeLinear<axis=0>(w2q, s1, z1)\n"
     "c3 = Conv(b, w3, b1)\n q3 = QuantizeLinear(c3, u, y8)\n d3 = DequantizeLinear(q3, u, y8)\n o = Add(d3, b)\n"
     "q4 = QuantizeLinear(o, u, y8)\n d4 = DequantizeLinear(q4, u, y8)\n" + LAST + "c2 = Conv(d4, w2, b2)",
+    **{f"a residual sum before {op}": RESIDUAL.format(op=op) for op in ("LeakyRelu<alpha=0.1>(o)", "HardSwish(o)")},
+    "a residual sum before an Elu": RESIDUAL.format(op="Elu(o)"),
+    "a residual sum before a SiLU": RESIDUAL.format(op="Sigmoid(o)\n r4 = Mul(o, f4)").replace("r4 = S", "f4 = S"),
     "a concatenation of one type": FIRST + "r1 = Relu(c1)\n" + TO_B + "w5 = DequantizeLinear<axis=0>(w2q, s1, z1)\n"
     "c5 = Conv(b, w5, b2)\n r5 = Relu(c5)\n q5 = QuantizeLinear(r5, t, y)\n d5 = DequantizeLinear(q5, t, y)\n"
     "j = Concat<axis=1>(b, d5)\n"
@@ -56,6 +66,7 @@ def model(body: str) -> onnx.ModelProto:
     arrays["s1"] = drawn.uniform(0.001, 0.003, 4).astype(np.float32)
     for name, shape in (("w1q", (4, 3, 3, 3)), ("w2q", (4, 4, 1, 1)), ("w3q", (4, 1, 3, 3)), ("w4q", (4, 8, 1, 1))):
         arrays[name] = drawn.integers(-127, 128, shape).astype(np.int8)
+    arrays |= {name: drawn.normal(0, 0.3, 4).astype(np.float32) for name in ("b3", "b4")}
     read = {name for node in made.graph.node for name in node.input}
     made.graph.initializer.extend(
         numpy_helper.from_array(array, name) for name, array in arrays.items() if name in read
@@ -76,14 +87,23 @@ def stored_input() -> np.ndarray:
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_file_has_openvinos_bits(body: str, tmp_path: Path) -> None:
-    """Biases were rounded to steps of the products, and results without a type were sums of floats."""
+    """Biases were rounded to steps of the products, results without a type were sums of floats, and a residual sum
+    before a function was one of rounded values."""
     made, x = model(BODIES[body]), stored_input()
     (found,) = zp.quantize(zp.load(made), target="openvino-vnni")({"x": x}).values()
     np.testing.assert_array_equal(found, expected(made, tmp_path / "theirs.onnx", x))
     assert len(np.unique(found)) > 100
 
 
-@pytest.mark.parametrize("body", ["a convolution, a relu and a max pool", "a batch norm and a clip"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a convolution, a relu and a max pool",
+        "a batch norm and a clip",
+        "a scale per channel before a depthwise convolution",
+        *(body for body in BODIES if body.startswith("a residual sum")),
+    ],
+)
 def test_a_file_that_is_exported_again_has_the_same_bits(body: str, tmp_path: Path) -> None:
     """Its biases are floats, too."""
     made, x = model(BODIES[body]), stored_input()

@@ -225,7 +225,8 @@ class Elements:
             for index in gather.indices:
                 of = self.reads[index.operand]
                 read = f.load(of.type, sources[index.operand], lane * of.strides[along])
-                inside = f.minimum(f.maximum(f.cast("sext", read, "i64"), i64(0)), i64(index.most))
+                wide = f.cast("sext" if index.signed else "zext", read, "i64")
+                inside = f.minimum(f.maximum(wide, i64(0)), i64(index.most))
                 pointer = f.at(pointer, f.mul(inside, index.stride))
             return pointer
 

@@ -117,6 +117,7 @@ class Index:
     operand: int
     most: int
     stride: int
+    signed: bool = True
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ def _dense(value: Array) -> Array:
 
 def sources_of(graph: Graph, kernels: KernelModules, *, checked: bool = False) -> dict[str, ModuleSource]:
     """LLVM modules by name: the kernels, and the driver with the entry functions of threads."""
-    driver = shared_driver(RUN, most_arguments(graph.steps), triple_of(graph.isa), serve_text(RUN), checked=checked)
+    triple = triple_of(graph.isa)
+    driver = shared_driver(RUN, most_arguments(graph.steps), triple, serve_text(RUN, triple), checked=checked)
     return {**kernels.sources, "driver": ModuleSource(driver, lambda: driver)}
 
 

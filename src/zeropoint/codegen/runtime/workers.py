@@ -12,13 +12,15 @@ In the control block, fields that are written often have their own cache lines:
 | 128 + 64 threads | the marks of the shares (`sharing.py`) |
 
 A call begins when the caller has written the number of its request into every mark. It ends when all shares are
-computed, by whichever threads.
+computed, by whichever threads. Short calls that gain nothing from the workers are run by the caller alone, without a
+request (`thread_trial.py`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from zeropoint.codegen.llvm.machine import Loaded
+from zeropoint.codegen.runtime.thread_trial import ThreadTrial
 from zeropoint.codegen.step_table import StepTable, TableHeader
 from zeropoint.errors import OptionError
 from zeropoint.ir.tensors import Array
@@ -69,35 +72,25 @@ count:
 relax:
   PAUSE
   br label %wait
-park:
-  store atomic i32 1, ptr %parked seq_cst, align 4
-  %again = load atomic i32, ptr %control seq_cst, align 64
-  %late = icmp ne i32 %again, %served
-  br i1 %late, label %unpark, label %sleep
-unpark:
-  ; The caller may have seen the flag and be about to ring the bell. The thread that clears the flag decides.
-  %taken = atomicrmw xchg ptr %parked, i32 0 seq_cst
-  %first = icmp eq i32 %taken, 1
-  br i1 %first, label %entered, label %sleep
-entered:
-  store i32 %again, ptr %mine, align 64
-  call void @run_thread(ptr %control, i64 %thread, i32 %again)
-  ret i32 2
-sleep:
-  ret i32 1
-leave:
+PARKINGleave:
   ret i32 0
 }
 
 define internal void @run_thread(ptr %control, i64 %thread, i32 %request) nounwind {
 entry:
   %p0 = getelementptr i8, ptr %control, i64 64
+  %threads = load i64, ptr %p0, align 8
+  call void @run_as(ptr %control, i64 %thread, i64 %threads, i32 %request)
+  ret void
+}
+
+define internal void @run_as(ptr %control, i64 %thread, i64 %threads, i32 %request) nounwind {
+entry:
   %p1 = getelementptr i8, ptr %control, i64 72
   %p2 = getelementptr i8, ptr %control, i64 80
   %p3 = getelementptr i8, ptr %control, i64 88
   %p4 = getelementptr i8, ptr %control, i64 96
   %p7 = getelementptr i8, ptr %control, i64 120
-  %threads = load i64, ptr %p0, align 8
   %arena = load ptr, ptr %p1, align 8
   %weights = load ptr, ptr %p2, align 8
   %inputs = load ptr, ptr %p3, align 8
@@ -142,8 +135,8 @@ publish:
   %ignored = atomicrmw add ptr %control, i32 1 seq_cst
   br label %head
 head:
-  %t = phi i64 [ 1, %publish ], [ %next, %body ]
-  %mask = phi i64 [ 0, %publish ], [ %with, %body ]
+  %t = phi i64 [ 1, %publish ], [ %next, %rung ]
+  %mask = phi i64 [ 0, %publish ], [ %with, %rung ]
   %some = icmp ult i64 %t, %threads
   br i1 %some, label %body, label %done
 body:
@@ -151,10 +144,7 @@ body:
   %base = add i64 %place, 132
   %parked = getelementptr i8, ptr %control, i64 %base
   %was = atomicrmw xchg ptr %parked, i32 0 seq_cst
-  %wide = zext i32 %was to i64
-  %bit = shl i64 %wide, %t
-  %with = or i64 %mask, %bit
-  %next = add i64 %t, 1
+RINGING  %next = add i64 %t, 1
   br label %head
 done:
   %none = icmp eq i64 %mask, 0
@@ -176,12 +166,90 @@ entry:
   call void @run_thread(ptr %control, i64 0, i32 %request)
   ret void
 }
+
+define void @zeropoint_end(ptr %control, i64 %thread) nounwind {
+entry:
+  ; A worker has to end. Wake it if it is parked.
+  %place = mul i64 %thread, 64
+  %base = add i64 %place, 132
+  %parked = getelementptr i8, ptr %control, i64 %base
+  %was = atomicrmw xchg ptr %parked, i32 0 seq_cst
+  WAKE
+  ret void
+}
+
+define void @zeropoint_alone(ptr %control) nounwind {
+entry:
+  ; The caller runs everything. The workers see no request.
+  call void @run_as(ptr %control, i64 0, i64 1, i32 0)
+  ret void
+}
 """
 
+_PARKED_IN_PYTHON = """park:
+  store atomic i32 1, ptr %parked seq_cst, align 4
+  %again = load atomic i32, ptr %control seq_cst, align 64
+  %late = icmp ne i32 %again, %served
+  br i1 %late, label %unpark, label %sleep
+unpark:
+  ; The caller may have seen the flag and be about to ring the bell. The thread that clears the flag decides.
+  %taken = atomicrmw xchg ptr %parked, i32 0 seq_cst
+  %first = icmp eq i32 %taken, 1
+  br i1 %first, label %entered, label %sleep
+entered:
+  store i32 %again, ptr %mine, align 64
+  call void @run_thread(ptr %control, i64 %thread, i32 %again)
+  ret i32 2
+sleep:
+  ret i32 1
+"""
+_RUNG_IN_PYTHON = """  %wide = zext i32 %was to i64
+  %bit = shl i64 %wide, %t
+  %with = or i64 %mask, %bit
+  br label %rung
+rung:
+"""
+_PARKED_IN_KERNEL = """park:
+  store atomic i32 1, ptr %parked seq_cst, align 4
+  %again = load atomic i32, ptr %control seq_cst, align 64
+  %late = icmp ne i32 %again, %served
+  br i1 %late, label %awake, label %last
+last:
+  ; Whoever ends the worker says so before it looks at the flag.
+  %over = load atomic i32, ptr %ending seq_cst, align 8
+  %told = icmp ne i32 %over, 0
+  br i1 %told, label %leave, label %sleep
+sleep:
+  %slept = call i64 (i64, ...) @syscall(i64 FUTEX, ptr %parked, i64 128, i64 1, ptr null, ptr null, i64 0)
+  br label %awake
+awake:
+  store atomic i32 0, ptr %parked seq_cst, align 4
+  br label %wait
+"""
+"""It sleeps while its flag is 1: a futex, which needs no lock of the interpreter."""
+_RUNG_IN_KERNEL = """  %asleep = icmp eq i32 %was, 1
+  br i1 %asleep, label %ring, label %rung
+ring:
+  WAKE
+  br label %rung
+rung:
+  %with = phi i64 [ 0, %body ], [ 0, %ring ]
+"""
+_WAKE = "%woken = call i64 (i64, ...) @syscall(i64 FUTEX, ptr %parked, i64 129, i64 1, ptr null, ptr null, i64 0)"
+FUTEXES = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+"""The numbers of Linux's system call, by architecture."""
 
-def serve_text(run: str) -> str:
+
+def serve_text(run: str, triple: str) -> str:
     """The functions that workers and callers enter, around the function `run`."""
-    return SERVE.replace("@RUN", f"@{run}").replace("PLACE", str(8 * TableHeader.SPINS))
+    number = FUTEXES.get(triple.split("-")[0]) if "linux" in triple else None
+    if number is None:
+        text = SERVE.replace("PARKING", _PARKED_IN_PYTHON).replace("RINGING", _RUNG_IN_PYTHON).replace("WAKE", "")
+    else:
+        text = SERVE.replace("PARKING", _PARKED_IN_KERNEL).replace("RINGING", _RUNG_IN_KERNEL).replace("WAKE", _WAKE)
+        text = text.replace("FUTEX", str(number)) + "declare i64 @syscall(i64, ...)\n"
+        text = text.replace("[ 0, %work ], [ %more, %relax ]", "[ 0, %work ], [ %more, %relax ], [ 0, %awake ]")
+    return text.replace("@RUN", f"@{run}").replace("PLACE", str(8 * TableHeader.SPINS))
 
 
 class Workers:
@@ -204,8 +272,14 @@ class Workers:
         self._held: list[object] = []
         self._request = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_request"))
         self._first = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_first"))
+        self._alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("zeropoint_alone"))
+        self._trial = ThreadTrial() if threads > 1 else None
         serve = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_serve"))
         self._bells: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(threads)]
+        rows = [self._address + 128 + 64 * t for t in range(1, threads)]
+        self._requests = ctypes.c_int32.from_address(self._address)
+        self._served = [ctypes.c_int32.from_address(row) for row in rows]
+        self._parked = [ctypes.c_int32.from_address(row + 4) for row in rows]
         self._endings = [self._control[start + 128 + 64 * t + 8 :][:4].view(np.int32) for t in range(threads)]
         parts = (self._control, self._inputs, self._outputs, steps, code)
         for thread in range(1, threads):
@@ -216,7 +290,8 @@ class Workers:
                 name=f"zeropoint-{thread}",
             )
             target.start()
-        self._share = _Share(self._fields, self._bells, self._first, self._address)
+        self._end = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.address("zeropoint_end"))
+        self._share = _Share(self._fields, self._bells, self._first, self._end, self._address, code)
         self._finalizer = weakref.finalize(self, _end, self._share, self._endings, self._held)
 
     def use(self, arena: int, weights: int) -> None:
@@ -234,11 +309,27 @@ class Workers:
         self._held[:] = [held]
         self._inputs[: len(inputs)] = inputs
         self._outputs[: len(outputs)] = outputs
+        trial = self._trial
+        if trial is None:
+            self._enter(self._request)
+        elif not trial.is_timed:
+            self._enter(self._request if trial.is_shared(self._parked) else self._alone)
+            trial.ended()
+        else:
+            start = time.perf_counter()
+            self._enter(self._request if trial.is_shared(self._parked) else self._alone)
+            trial.ended(time.perf_counter() - start, joined=self._have_joined())
+        self._held.clear()
+
+    def _enter(self, code: Callable[[int], None]) -> None:
         try:
-            self._request(self._address)
+            code(self._address)
         finally:
             self._share.finish()
-        self._held.clear()
+
+    def _have_joined(self) -> bool:
+        """Whether every worker has seen the last request."""
+        return all(one.value == self._requests.value for one in self._served)
 
     def close(self) -> None:
         """End the workers."""
@@ -256,7 +347,9 @@ class _Share:
     fields: Array
     bells: Sequence[SimpleQueue[None]]
     first: Callable[[int], None]
+    end: Callable[[int, int], None]
     address: int
+    code: Loaded
 
     def finish(self) -> None:
         """Wake the parked workers and compute the caller's share, if that has not been done.
@@ -274,9 +367,11 @@ class _Share:
 def _end(share: _Share, endings: Sequence[Array], held: list[object]) -> None:
     share.finish()
     held.clear()
-    for ending, bell in zip(endings, share.bells, strict=True):
+    for thread, (ending, bell) in enumerate(zip(endings, share.bells, strict=True)):
         ending[0] = 1
         bell.put(None)
+        if thread:
+            share.end(share.address, thread)
 
 
 def _serve(

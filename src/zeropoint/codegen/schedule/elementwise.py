@@ -299,10 +299,10 @@ def _gathered(
     """
     operand, starts = e.operand(source, where), list[Index]()
     for view, indices, dimension, most in parts:
-        if view.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
-            raise CodegenError(f"{describe(op)}: found indices of {view.dtype}, expected i32 or i64")
+        if view.dtype.kind not in "iu" or view.dtype == np.uint64:
+            raise CodegenError(f"{describe(op)}: found indices of {view.dtype}, expected i8 to i64 or ui8 to ui32")
         # `most` is the last start for which the slice is in bounds. The kernel clamps to it.
-        starts.append(Index(e.operand(view, indices), most, source.strides[dimension]))
+        starts.append(Index(e.operand(view, indices), most, source.strides[dimension], view.dtype.kind == "i"))
     return e.step(Gather(operand, tuple(starts)), op.results[0])
 
 

@@ -22,6 +22,7 @@ from zeropoint.export.litert.padding import spread
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.lower_bounds import is_zero_least
 from zeropoint.export.windows import VALID, ExportedWindow
+from zeropoint.ir.constants import exact_array
 from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import transposed_scales
@@ -70,7 +71,8 @@ def bias_of(kernel: ExportKernel, emit: LitertEmission, data: int, weight: Attri
     array, parameters = weights_of(kernel, emit, port), kernel.specs[port]
     if not isinstance(source, UniformQuantizedType) or not isinstance(parameters, UniformQuantizedType):
         return emit.builder.part("bias", array)
-    stored = emit.stored(array, parameters)
+    exact = exact_array(kernel.region.inputs[port], emit.weights)
+    stored = emit.stored(array if exact is None else exact, parameters)
     # LiteRT's 16-bit kernels take biases of 64 bits.
     wide = source.storage.type.width > BIAS_BITS // 4
     return emit.builder.part("bias", stored.astype(np.int64 if wide else np.int32), parameters)

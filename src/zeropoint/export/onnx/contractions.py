@@ -23,6 +23,7 @@ from zeropoint.export.onnx.kernel_bounds import clamped
 from zeropoint.export.onnx.weight_forms import written_type
 from zeropoint.export.onnx.wrong_padding import is_padded_wrong
 from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.constants import exact_array
 from zeropoint.ir.contractions import adds_pairs
 from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import transposed_blocks
@@ -126,7 +127,13 @@ def _bias(kernel: ExportKernel, emit: OnnxEmission, *, zeros: bool = True) -> Te
             array = emit.array(kernel.region.inputs[port])
             if array is not None and not zeros and not array.any():
                 return None
-            return _source(kernel, emit, port) if array is None else emit.constant(array, kernel.specs[port], name)
+            if array is None:
+                return _source(kernel, emit, port)
+            exact = exact_array(kernel.region.inputs[port], emit.weights)
+            if exact is not None and isinstance(kernel.specs[port], UniformQuantizedType):
+                array = exact
+            # OpenVINO adds a bias that two convolutions share in another kernel, with what follows it.
+            return emit.constant(array, kernel.specs[port], name, shared=not emit.for_openvino)
     return None
 
 

@@ -24,7 +24,7 @@ from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.locations import location_text, value_name
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.openvino import fuses_hard_swish
 
@@ -105,6 +105,8 @@ class OnnxEmission:
 
     def operand(self, value: SSAValue, kind: Attribute) -> Tensor:
         """The tensor of a value in a given type: a constant, or the value cast from the type it was computed in."""
+        if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == kind:
+            value = value.owner.input
         found = self.tensors.get((value, kind))
         if found is None:
             if value in self.loose and value not in self.made:
@@ -161,10 +163,10 @@ class OnnxEmission:
         """The array of a constant or of a broadcast constant; None for a computed value."""
         return broadcast_array(value, self.weights)
 
-    def constant(self, array: Array, kind: Attribute, name: str) -> Tensor:
+    def constant(self, array: Array, kind: Attribute, name: str, *, shared: bool = True) -> Tensor:
         """A constant: quantized to integers if `kind` is a quantized type, else the array itself."""
         stored = stored_array(array, kind).astype(file_dtype(kind)) if isinstance(kind, UniformQuantizedType) else array
-        return Tensor(self.builder.constant(name, stored), kind, array.shape)
+        return Tensor(self.builder.constant(name, stored, shared=shared), kind, array.shape)
 
     def integers(self, values: Sequence[int], name: str = "shape") -> str:
         """An i64 constant: a shape, axes, starts."""

@@ -17,6 +17,7 @@ from zeropoint.export.onnx.differences import difference, is_fused_difference
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import Attributes, element_type
 from zeropoint.export.onnx.indexing import gathered, scattered
+from zeropoint.export.onnx.integer_convolutions import integer_convolution
 from zeropoint.export.onnx.log_sigmoid import log_of_sigmoid
 from zeropoint.export.onnx.positions import scattered_at_computed
 from zeropoint.export.onnx.reductions import reduction
@@ -310,7 +311,7 @@ def dot_general(op: hlo.DotGeneralOp, emit: OnnxEmission) -> None:
 def convolution(op: hlo.ConvolutionOp, emit: OnnxEmission) -> None:
     """Conv with computed weights. Convolutions with constant ones are kernels."""
     if isinstance(element_of(op.result), IntegerType):
-        raise ExportError("found a convolution of integers, expected one of floats: ONNX's Conv has no others", op)
+        return integer_convolution(op, emit)
     numbers, name = op.dimension_numbers.data, emit.name(op.result)
     rank = len(numbers.input_spatial_dimensions)
     is_dilated = any(step != 1 for step in array_values(op.lhs_dilation, (1,) * rank))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import (
@@ -23,6 +25,7 @@ from onnx import (
     numpy_helper,
 )
 
+from zeropoint.errors import json_object
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.value_names import Names
 
@@ -206,6 +209,12 @@ def _attribute(key: str, value: int | float | str | Sequence[int] | Sequence[flo
         # onnx cannot infer the type of an empty list.
         return helper.make_attribute(key, [], attr_type=AttributeProto.INTS)
     return helper.make_attribute(key, value)
+
+
+def file_metadata(path: Path) -> Mapping[str, Any]:
+    """The metadata that zeropoint's exporter wrote into a file; empty for other files."""
+    model = ModelProto.FromString(path.read_bytes())
+    return next((json_object(entry.value) for entry in model.metadata_props if entry.key == METADATA), dict[str, Any]())
 
 
 def files_of(model: ModelProto, name: str, limit: int | None = None) -> dict[str, bytes]:

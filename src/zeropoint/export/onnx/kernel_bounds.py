@@ -12,10 +12,13 @@ from zeropoint.ir.quant import stored_array
 def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str) -> Tensor:
     """The result clamped to the kernel's bounds by a `Clip`, unless its storage range enforces them already.
 
-    The clip is on the integers, which is equivalent because rounding is monotone. A float result has float bounds.
+    The clip is on the integers, which is equivalent because rounding is monotone. A float result has float bounds. The
+    ranges of a type with a scale per channel are the bounds (`materialize/file_contractions.py`).
     """
     low, high = kernel.bounds
     kind = tensor.quantized
+    if kind is not None and not kind.is_per_layer:
+        return tensor
     if kind is None:
         limits = [_limit(emit, bound) for bound in (low, high)]
         return (

@@ -20,14 +20,17 @@ from zeropoint.export.onnx import contractions, rows
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.floats import OPERATORS, settled
 from zeropoint.export.onnx.graph import GraphBuilder
+from zeropoint.export.onnx.joined_functions import function_of_sum
 from zeropoint.export.onnx.origins import OPENVINO
 from zeropoint.export.onnx.weight_forms import chosen_form
+from zeropoint.export.ports import stated_parameters
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.progress import Progress, silent
+from zeropoint.targets.logical_kernels import FUNCTION_OF_SUM
 
 
 def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
@@ -39,7 +42,7 @@ def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
 KERNELS = KernelRules(
     "ONNX",
     "onnxruntime",
-    {**contractions.KERNELS, **rows.KERNELS},
+    {**contractions.KERNELS, **rows.KERNELS, FUNCTION_OF_SUM: function_of_sum},
     in_float_too={*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"},
     float_rules=OPERATORS,
     stands_for=_stands_for,
@@ -81,10 +84,12 @@ def onnx_model(
     _check_names(ports, zip(program.outputs, terminator.operands, strict=True))
     for output in program.outputs:
         emit.builder.promised.add(emit.builder.taken.keep(output.name))
+    stored: dict[str, object] = {}
     for port, argument in ports:
         kind = read_storage(argument) if integer_io else element_of(argument)
         dtype = element_dtype(kind)
         emit.builder.input(port.name, shape_of(argument), dtype)
+        stored.update(stated_parameters(port.name, kind))
         emit.put(argument, Tensor(port.name, kind, shape_of(argument)))
     for op in progress(list(program.entry.ops), "export"):
         emit.begin(op)
@@ -101,4 +106,6 @@ def onnx_model(
         kind = emit.made[value] if integer_io and value in emit.made else element_of(value)
         tensor = emit.operand(value, kind)
         emit.builder.output(port.name, tensor.name, tensor.shape, element_dtype(kind))
-    return emit.builder.finish("main", {"target": target, "profile": program.profile})
+        stored.update(stated_parameters(port.name, kind))
+    integers = {"quantization": stored} if stored else {}
+    return emit.builder.finish("main", {"target": target, "profile": program.profile, **integers})

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zeropoint.export.errors import ExportError
-from zeropoint.export.ports import check_dtype, check_ports
+from zeropoint.export.onnx.graph import file_metadata
+from zeropoint.export.ports import RealPorts, check_dtype, check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
@@ -43,13 +46,19 @@ class OpenVinoFile:
         """The names of the outputs."""
         return self._names[1]
 
+    @property
+    def dtypes(self) -> Mapping[str, np.dtype[Any]]:
+        """The dtypes of the inputs by name."""
+        kinds = (np.dtype(port.get_element_type().to_dtype()) for port in self.compiled.inputs)
+        return dict(zip(self.inputs, kinds, strict=True))
+
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
         """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise ExportError(f"found no array for input '{missing[0]}', expected arrays for {', '.join(self.inputs)}")
-        for name, port in zip(self.inputs, self.compiled.inputs, strict=True):
-            check_dtype(name, inputs[name], port.get_element_type().to_dtype())
+        for name, dtype in self.dtypes.items():
+            check_dtype(name, inputs[name], dtype)
         try:
             found = self.compiled([inputs[name] for name in self.inputs])
         except RuntimeError as error:
@@ -64,9 +73,9 @@ class OpenVinoEngine:
 
     path: Path
 
-    def prepare(self, program: Program) -> OpenVinoFile:
+    def prepare(self, program: Program) -> RealPorts:
         """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
-        file = OpenVinoFile(self.path)
+        file = RealPorts(OpenVinoFile(self.path), file_metadata(self.path))
         check_ports(self.path, file, program)
         return file
 

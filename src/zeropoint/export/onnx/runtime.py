@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 
 from zeropoint.export.errors import ExportError
-from zeropoint.export.ports import check_dtype, check_ports
+from zeropoint.export.onnx.graph import file_metadata
+from zeropoint.export.ports import RealPorts, check_dtype, check_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 
-ELEMENTS = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
+ELEMENTS = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(int8)": np.dtype(np.int8),
+    "tensor(int16)": np.dtype(np.int16),
+    "tensor(uint8)": np.dtype(np.uint8),
+    "tensor(uint16)": np.dtype(np.uint16),
+}
 
 
 class OnnxFile:
@@ -44,6 +51,12 @@ class OnnxFile:
         """The names of the outputs."""
         return tuple(port.name for port in self._session.get_outputs())
 
+    @property
+    def dtypes(self) -> Mapping[str, np.dtype[Any]]:
+        """The dtypes of the inputs by name, of floats and stored integers."""
+        ports = [port for port in self._session.get_inputs() if port.type in ELEMENTS]
+        return {port.name: ELEMENTS[port.type] for port in ports}
+
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
         """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
         for port in self._session.get_inputs():
@@ -51,8 +64,8 @@ class OnnxFile:
                 raise ExportError(
                     f"found no array for input '{port.name}', expected arrays for {', '.join(self.inputs)}"
                 )
-            if port.type in ELEMENTS:
-                check_dtype(port.name, inputs[port.name], ELEMENTS[port.type])
+        for name, dtype in self.dtypes.items():
+            check_dtype(name, inputs[name], dtype)
         try:
             found = self._session.run(None, {name: inputs[name] for name in self.inputs})
         except Exception as error:  # onnxruntime's errors have no common base class
@@ -67,9 +80,9 @@ class OnnxEngine:
 
     path: Path
 
-    def prepare(self, program: Program) -> OnnxFile:
+    def prepare(self, program: Program) -> RealPorts:
         """The file, ready to run. Raises ExportError if its input or output names differ from the program's."""
-        file = OnnxFile(self.path)
+        file = RealPorts(OnnxFile(self.path), file_metadata(self.path))
         check_ports(self.path, file, program)
         return file
 

@@ -12,13 +12,14 @@ from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.layout import image_layout
 from zeropoint.export.port_orders import port_orders
+from zeropoint.export.ports import stated_parameters
 from zeropoint.export.tosa import contractions, rows
 from zeropoint.export.tosa.builder import FunctionBuilder
 from zeropoint.export.tosa.emission import TosaEmission, element_text
 from zeropoint.export.tosa.floats import OPERATORS
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.numerics.profile import profile as named_profile
@@ -48,10 +49,10 @@ def tosa_text(
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
     program = expand_functions(image_layout(program, ports=channels_last, by_heads=False), OPERATORS)
     emit = TosaEmission(FunctionBuilder(), program.weights, named_profile(PROFILE))
-    stored: dict[str, dict[str, object]] = {}
+    stored: dict[str, object] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
         kind = read_storage(argument) if integer_io else element_of(argument)
-        _note(stored, port.name, kind)
+        stored.update(stated_parameters(port.name, kind))
         emit.define(argument, kind, emit.f.argument(port.name, shape_of(argument), element_text(kind, None)))
     for op in progress(list(program.entry.ops)[:-1], "export"):
         emit.at(op)
@@ -64,7 +65,7 @@ def tosa_text(
     emit.f.location = None
     for port, value in zip(program.outputs, terminator.operands, strict=True):
         kind = emit.made.get(value, element_of(value)) if integer_io else element_of(value)
-        _note(stored, port.name, kind)
+        stored.update(stated_parameters(port.name, kind))
         emit.f.result(port.name, emit.operand(value, kind))
     target = program.module.attributes.get(TARGET)
     header = {
@@ -76,9 +77,3 @@ def tosa_text(
         "quantization": stored,
     }
     return emit.f.text(header)
-
-
-def _note(stored: dict[str, dict[str, object]], name: str, kind: object) -> None:
-    """Record scale and zero point of an input or output of storage integers."""
-    if isinstance(kind, UniformQuantizedType):
-        stored[name] = {"scale": kind.scale, "zero_point": int(kind.zero_point)}

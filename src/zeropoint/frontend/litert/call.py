@@ -7,7 +7,7 @@ pinned in the same way after they are computed. A converter only builds the floa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.node import OnnxNode, axis_of
+from zeropoint.ir.constants import with_rest
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import TransposeOp
+from zeropoint.ir.stablehlo import ConstantOp, TransposeOp
 from zeropoint.ir.tensors import Array, with_element
 
 OPSET = 21
@@ -36,6 +37,8 @@ class CallValues:
     model: LiteRtModel
     build: Builder
     found: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
+    exact: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
+    """Values of quantized tensors before the casts that pin them, where these change no number."""
 
     def pinned(self, value: SSAValue, kind: UniformQuantizedType) -> SSAValue:
         """The value after a quantize-dequantize pair of casts, which pins its type."""
@@ -114,6 +117,24 @@ class Call:
         self.tensor(index)
         return self.values.value(self.operator.inputs[index])
 
+    def exact(self, index: int) -> SSAValue:
+        """Like `operand`, but without the casts that pin its type if they change no number."""
+        found = self.operand(index)
+        return self.values.exact.get(self.operator.inputs[index], found)
+
+    def bias(self, index: int, data: int, weights: int) -> SSAValue:
+        """An operand that is a bias. LiteRT adds its integers to products, whatever its own scale is."""
+        tensor, given, product = self.tensor(index), self.tensor(data).scales, self.tensor(weights).scales
+        if tensor.data is None or not tensor.is_quantized or given.size != 1 or product.size not in (1, *tensor.shape):
+            return self.operand(index)
+        scales = given * product
+        found = self.values.constant(
+            replace(tensor, scales=scales, zero_points=np.zeros(scales.size)), tensor.data, None
+        )
+        if isinstance(found.owner, ConstantOp):
+            with_rest(found.owner, tensor.data * scales, self.build.weights)
+        return found
+
     def operands(self) -> list[SSAValue]:
         """The values of all operands."""
         return [self.operand(index) for index in range(len(self.operator.inputs))]
@@ -159,12 +180,6 @@ class Call:
 
     def onnx(self, op: str, *inputs: SSAValue | Array | None, **attributes: Any) -> SSAValue:
         """Build the equivalent ONNX operator with ONNX's converter. Arrays become constant inputs."""
-        return self.onnx_results(op, inputs, 1, attributes)[0]
-
-    def onnx_results(
-        self, op: str, inputs: Sequence[SSAValue | Array | None], outputs: int, attributes: dict[str, Any]
-    ) -> tuple[SSAValue, ...]:
-        """Like `onnx`, for an operator with several results."""
         names: list[str] = []
         for index, given in enumerate(inputs):
             name = "" if given is None else f"{self.operator.index}:{op}:{index}:{len(self.build.values)}"
@@ -173,9 +188,9 @@ class Call:
             elif given is not None:
                 self.build.set_array(name, given)
             names.append(name)
-        proto = helper.make_node(op, names, [f"{op}:{index}" for index in range(outputs)], **attributes)
+        proto = helper.make_node(op, names, [f"{op}:0"], **attributes)
         found = CONVERTERS[op](OnnxNode(proto, OPSET, self.build), self.build)
-        return found if isinstance(found, tuple) else (found,)
+        return found[0] if isinstance(found, tuple) else found
 
     def like_result(self, value: SSAValue) -> SSAValue:
         """An intermediate value pinned to the type of the result, for operators that only move elements."""

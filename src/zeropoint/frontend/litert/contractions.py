@@ -34,10 +34,10 @@ def _image(call: Call, index: int) -> tuple[int, ...]:
     return shape
 
 
-def _with_bias(call: Call, value: SSAValue, index: int) -> SSAValue:
+def _with_bias(call: Call, value: SSAValue, index: int, data: int = 0) -> SSAValue:
     """Add the bias along the last dimension, then apply the activation function."""
     if call.has(index):
-        bias, channels = call.operand(index), shape_of(value)[-1]
+        bias, channels = call.bias(index, data, 1), shape_of(value)[-1]
         if shape_of(bias) != (channels,):
             raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{channels}]")
         last = len(shape_of(value)) - 1
@@ -100,7 +100,7 @@ def transpose_conv(call: Call) -> SSAValue:
         padding=padding if any(map(any, padding)) else None,
         lhs_dilation=unless(1, strides),
     )
-    return _with_bias(call, call.build.insert(op), 3)
+    return _with_bias(call, call.build.insert(op), 3, 2)
 
 
 def fully_connected(call: Call) -> SSAValue:
@@ -119,12 +119,30 @@ def fully_connected(call: Call) -> SSAValue:
         data = call.build.reshape(data, [count // terms, terms])
     if not shape_of(data) or shape_of(data)[-1] != terms:
         raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not match")
+    if _has_no_kernel(call):
+        return call.build.constant(np.zeros([*shape_of(data)[:-1], features], np.float32))
     last = len(shape_of(data)) - 1
     numbers = DotDimensions(lhs_contracting_dimensions=(last,), rhs_contracting_dimensions=(1,))
     product = DotGeneralOp(data, weights, with_shape(data, [*shape_of(data)[:-1], features]), numbers)
     if call.tensor(1).data is None and not call.has(2) and call.tensor(1).dtype == np.int8:
         product.attributes[COMPUTED_WEIGHTS] = UnitAttr()
     return _with_bias(call, call.build.insert(product), 2)
+
+
+def _has_no_kernel(call: Call) -> bool:
+    """Whether LiteRT returns zeros: for a 16-bit result of 8-bit data and weights with a scale per channel.
+
+    It has no kernel for them and runs its kernel of u8 with the multiplier of weights of one scale, which is 0. The
+    package `ai-edge-quantizer` writes such files for an LSTM's initial state of zeros.
+    """
+    if call.tensor(0).dtype != np.int8 or call.result().dtype != np.int16:
+        return False
+    if call.tensor(1).scales.size == 1:
+        raise NodeError(
+            "found i8 data and a result of i16, for which LiteRT reads the stored bytes as u8, expected data and "
+            "result of as many bits; quantize the model again"
+        )
+    return True
 
 
 def _matrix(weights: SSAValue) -> tuple[int, int]:

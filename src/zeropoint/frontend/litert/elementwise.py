@@ -14,11 +14,12 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.node import axis_of
+from zeropoint.frontend.onnx.ordering import sorted_first
+from zeropoint.frontend.onnx.tensors import element_of_dtype
 from zeropoint.ir.stablehlo import BinaryOp, MultiplyOp, RsqrtOp
 from zeropoint.ir.tensors import shape_of
 
 CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
-OPERANDS_DIFFER = 2
 
 
 def same(op: str, **attributes: int) -> CallConverter:
@@ -44,7 +45,7 @@ def identity(call: Call) -> SSAValue:
     """QUANTIZE and DEQUANTIZE, whose casts follow from the types at both ends, and DENSIFY, whose operand is dense."""
     if not call.is_real:
         raise NodeError(f"found a result of type {call.result().type_name}, expected real numbers")
-    return call.operand(0)
+    return call.exact(0) if call.operator.name == "DEQUANTIZE" else call.operand(0)
 
 
 def leaky_relu(call: Call) -> SSAValue:
@@ -150,9 +151,15 @@ def arg_extreme(op: str) -> CallConverter:
 
 def top_k(call: Call) -> tuple[SSAValue, ...]:
     """TOPK_V2: the k largest values along the last dimension, and their indices."""
-    counts = np.asarray(call.integers(1, "k"), np.int64).reshape(-1)
-    values, positions = call.onnx_results("TopK", [call.operand(0), counts], OPERANDS_DIFFER, {"axis": -1})
-    return values, call.onnx("Cast", positions, to=helper.np_dtype_to_tensor_dtype(call.result(1).dtype))
+    value, kind = call.operand(0), call.result(1).dtype
+    if kind.kind != "i" or not shape_of(value):
+        raise NodeError(f"found positions of type {kind} of {list(shape_of(value))}, expected integers of a list")
+    index = element_of_dtype(kind)
+    axis = len(shape_of(value)) - 1
+    values, positions = sorted_first(value, axis, call.integers(1, "k"), index, call.build, largest=True)
+    if call.result().quantized == call.tensor(0).quantized:
+        call.values.exact[call.operator.outputs[0]] = values
+    return values, positions
 
 
 def cumsum(call: Call) -> SSAValue:

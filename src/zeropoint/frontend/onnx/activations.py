@@ -93,8 +93,12 @@ def _says_something(node: OnnxNode, index: int, sign: int) -> bool:
 
 def leaky_relu(node: OnnxNode, build: Builder) -> SSAValue:
     """`LeakyRelu`: x where x >= 0, alpha * x elsewhere, by `compare GE` and `select`."""
-    value = node.operand(0)
-    return _select_positive(value, build.splat(node.number("alpha", 0.01), value), build)
+    return leaky_relu_of(node.operand(0), node.number("alpha", 0.01), build)
+
+
+def leaky_relu_of(value: SSAValue, alpha: float, build: Builder) -> SSAValue:
+    """x where x >= 0, alpha * x elsewhere."""
+    return _select_positive(value, build.splat(alpha, value), build)
 
 
 def prelu(node: OnnxNode, build: Builder) -> SSAValue:
@@ -110,17 +114,21 @@ def _select_positive(value: SSAValue, slope: SSAValue, build: Builder) -> SSAVal
     return build.insert(SelectOp(positive, value, build.insert(MultiplyOp(value, slope))))
 
 
-def _clamped_line(value: SSAValue, slope: float, offset: float, build: Builder) -> SSAValue:
+def line_of(value: SSAValue, slope: float, offset: float, build: Builder) -> SSAValue:
+    """slope * x + offset."""
+    return build.apply(AddOp, build.apply(MultiplyOp, value, build.splat(slope, value)), build.splat(offset, value))
+
+
+def clamped_line_of(value: SSAValue, slope: float, offset: float, build: Builder) -> SSAValue:
     """clamp(0, slope * x + offset, 1)."""
-    line = build.insert(MultiplyOp(value, build.splat(slope, value)))
-    line = build.insert(AddOp(line, build.splat(offset, value)))
+    line = line_of(value, slope, offset, build)
     return build.insert(ClampOp(build.scalar(0.0, value), line, build.scalar(1.0, value)))
 
 
 def hard_sigmoid(node: OnnxNode, build: Builder) -> SSAValue:
     """`HardSigmoid`: clamp(0, alpha * x + beta, 1), by `multiply`, `add`, `clamp`."""
     value = node.operand(0)
-    made = _clamped_line(value, node.number("alpha", 0.2), node.number("beta", 0.5), build)
+    made = clamped_line_of(value, node.number("alpha", 0.2), node.number("beta", 0.5), build)
     if isinstance(value.owner, DequantizeCastOp) and WRITTEN_AS_SUM not in node.notes:
         assert isinstance(made.owner, Operation)
         made.owner.attributes[FILE_HAS_FLOATS] = UnitAttr()
@@ -130,7 +138,7 @@ def hard_sigmoid(node: OnnxNode, build: Builder) -> SSAValue:
 def hard_swish(node: OnnxNode, build: Builder) -> SSAValue:
     """`HardSwish`: x * clamp(0, x / 6 + 1/2, 1), the HardSigmoid with alpha 1/6 and beta 1/2."""
     value = node.operand(0)
-    return build.insert(MultiplyOp(value, _clamped_line(value, 1 / 6, 0.5, build)))
+    return build.insert(MultiplyOp(value, clamped_line_of(value, 1 / 6, 0.5, build)))
 
 
 def erf(node: OnnxNode, build: Builder) -> SSAValue:
@@ -160,16 +168,24 @@ def gelu(node: OnnxNode, build: Builder) -> SSAValue:
 
 def elu(node: OnnxNode, build: Builder) -> SSAValue:
     """`Elu`: x where x >= 0, alpha * (exp(x) - 1) elsewhere."""
-    value = node.operand(0)
+    return elu_of(node.operand(0), node.number("alpha", 1.0), build)
+
+
+def elu_of(value: SSAValue, alpha: float, build: Builder) -> SSAValue:
+    """x where x >= 0, alpha * (exp(x) - 1) elsewhere."""
     positive = build.insert(CompareOp(value, build.splat(0.0, value), ComparisonDirection.GE))
     curve = build.insert(ExponentialMinusOneOp(value))
-    curve = build.insert(MultiplyOp(curve, build.splat(node.number("alpha", 1.0), value)))
+    curve = build.insert(MultiplyOp(curve, build.splat(alpha, value)))
     return build.insert(SelectOp(positive, value, curve))
 
 
 def softplus(node: OnnxNode, build: Builder) -> SSAValue:
     """`Softplus`: log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
-    value = node.operand(0)
+    return softplus_of(node.operand(0), build)
+
+
+def softplus_of(value: SSAValue, build: Builder) -> SSAValue:
+    """log(1 + exp(x))."""
     falling = build.insert(NegateOp(build.insert(AbsOp(value))))
     curve = build.insert(LogPlusOneOp(build.insert(ExponentialOp(falling))))
     return build.insert(AddOp(build.insert(MaximumOp(value, build.splat(0.0, value))), curve))
@@ -177,7 +193,11 @@ def softplus(node: OnnxNode, build: Builder) -> SSAValue:
 
 def softsign(node: OnnxNode, build: Builder) -> SSAValue:
     """`Softsign`: x / (1 + |x|)."""
-    value = node.operand(0)
+    return softsign_of(node.operand(0), build)
+
+
+def softsign_of(value: SSAValue, build: Builder) -> SSAValue:
+    """x / (1 + |x|)."""
     size = build.insert(AbsOp(value))
     return build.insert(DivideOp(value, build.insert(AddOp(size, build.splat(1.0, value)))))
 
@@ -201,3 +221,13 @@ def shrink(node: OnnxNode, build: Builder) -> SSAValue:
     above = build.compare(ComparisonDirection.GT, value, width)
     rest = build.apply(SelectOp, above, build.apply(SubtractOp, value, bias), build.splat(0.0, value))
     return build.apply(SelectOp, below, build.apply(AddOp, value, bias), rest)
+
+
+def thresholded_relu(node: OnnxNode, build: Builder) -> SSAValue:
+    """`ThresholdedRelu`: x where x > alpha, 0 elsewhere."""
+    return thresholded_relu_of(node.operand(0), node.number("alpha", 1.0), build)
+
+
+def thresholded_relu_of(value: SSAValue, alpha: float, build: Builder) -> SSAValue:
+    """x where x > alpha, 0 elsewhere."""
+    return build.apply(SelectOp, build.compare(ComparisonDirection.GT, value, alpha), value, build.splat(0.0, value))

@@ -116,6 +116,7 @@ CONVERTERS: Mapping[str, NodeConverter] = {
     "Softplus": activations.softplus,
     "Softsign": activations.softsign,
     "Tanh": unary(stablehlo.TanhOp),
+    "ThresholdedRelu": activations.thresholded_relu,
     # pools and reductions
     "AveragePool": pooling.average_pool,
     "GlobalAveragePool": pooling.global_average_pool,

@@ -42,6 +42,8 @@ class IntegerRewriting:
     constants: Mapping[str, TensorProto]
     nodes: list[NodeProto] = field(default_factory=list[NodeProto])
     known: dict[str, Quantized] = field(default_factory=dict[str, Quantized])
+    exact: dict[str, str] = field(default_factory=dict[str, str])
+    """Integer tensors whose real values exist under a name, and need no dequantization."""
     taken: set[str] = field(default_factory=set[str])
 
     def array(self, name: str) -> Array | None:
@@ -65,6 +67,8 @@ class IntegerRewriting:
         """The name of the dequantized tensor; the tensor itself if it has no scale."""
         if not given.scale:
             return given.tensor
+        if given.tensor in self.exact:
+            return self.exact[given.tensor]
         made = self.unique(f"{given.tensor}_real")
         inputs = [name for name in (given.tensor, given.scale, given.zero_point) if name]
         node = helper.make_node("DequantizeLinear", inputs, [made], made)

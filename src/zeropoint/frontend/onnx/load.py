@@ -23,12 +23,14 @@ from zeropoint.frontend.onnx.checks import (
 )
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.functions import inline_functions
+from zeropoint.frontend.onnx.fused_operators import with_fused_operators
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
 from zeropoint.frontend.onnx.hard_sigmoids import restore_hard_sigmoids
 from zeropoint.frontend.onnx.inline_data import model_of
 from zeropoint.frontend.onnx.names import check_names
 from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
+from zeropoint.frontend.onnx.stated_ports import with_real_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.verification import InvalidProgram, verify
 from zeropoint.progress import phase
@@ -89,9 +91,9 @@ def _imported(
         check_attributes(model)
         check_outputs(model)
         check_names(model)
-        model = inline_functions(model)
+        model = inline_functions(with_fused_operators(model, opset_of(model)))
         check_external_data(model, folder)
-        model = expand_qoperators(model, folder)
+        model = expand_qoperators(with_real_ports(model, folder), folder)
         restore_hard_sigmoids(model, folder)
         fix_inputs(model.graph, constants)
         fix_input_shapes(model.graph, shapes)

@@ -86,10 +86,9 @@ class PackedWeights:
 
     @property
     def is_regular(self) -> bool:
-        """Whether `DequantizeLinear` can express it: blocks are whole and in order, and zero points are integers."""
-        rows = len(self.groups)
-        in_order = np.array_equal(self.groups, np.arange(rows) // self.block)
-        return rows % self.block == 0 and in_order and np.array_equal(self.points, np.rint(self.points))
+        """Whether `DequantizeLinear` can express it: blocks are in order, and zero points are integers."""
+        in_order = np.array_equal(self.groups, np.arange(len(self.groups)) // self.block)
+        return in_order and np.array_equal(self.points, np.rint(self.points))
 
     def real(self) -> Array:
         """The dequantized f32 weights (K, N)."""

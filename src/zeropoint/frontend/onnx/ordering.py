@@ -5,6 +5,8 @@ Source: the ONNX operator specification.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -96,17 +98,24 @@ def comparator(elements: list[Attribute], direction: ComparisonDirection) -> Reg
 
 
 def top_k(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
-    """`TopK`: a stable `sort` of the values with their positions, then a `slice` of the first k."""
+    """`TopK`: see `sorted_first`."""
     value = node.operand(0)
-    shape = shape_of(value)
-    axis = axis_of(node.integer("axis", -1), len(shape))
+    axis = axis_of(node.integer("axis", -1), len(shape_of(value)))
     counts = node.integers_at(1, "k") if node.opset >= 10 else (node.integer("k", 0),)
-    if counts is None or len(counts) != 1 or not 0 <= counts[0] <= shape[axis]:
-        raise NodeError(f"found k {counts}, expected 0 to {shape[axis]}")
     largest = bool(node.integer("largest", 1))
     node.integer("sorted", 1)  # read and ignored: with sorted = 0, any order is valid
+    return sorted_first(value, axis, counts, i64, build, largest=largest)
+
+
+def sorted_first(
+    value: SSAValue, axis: int, counts: Sequence[int] | None, index: Attribute, build: Builder, *, largest: bool
+) -> tuple[SSAValue, ...]:
+    """A stable `sort` of the values with their positions, of type `index`, then a `slice` of the first k."""
+    shape = shape_of(value)
+    if counts is None or len(counts) != 1 or not 0 <= counts[0] <= shape[axis]:
+        raise NodeError(f"found k {counts}, expected 0 to {shape[axis]}")
     direction = ComparisonDirection.GT if largest else ComparisonDirection.LT
-    positions = build.iota(shape, axis, i64)
-    sort = SortOp([value, positions], comparator([element_of(value), i64], direction), dimension=axis, stable=True)
+    positions = build.iota(shape, axis, index)
+    sort = SortOp([value, positions], comparator([element_of(value), index], direction), dimension=axis, stable=True)
     build.insert(sort)
     return tuple(part_of(result, axis, range(counts[0]), build) for result in sort.results_)

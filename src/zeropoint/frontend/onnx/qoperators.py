@@ -34,6 +34,10 @@ MOVES = frozenset(
 """Operators whose result has the parameters of the data operand."""
 BOUNDING = frozenset({"Clip", "Pad"})
 """Operators like `MOVES` with further quantized inputs: bounds, or the padding value."""
+POSITIONS = frozenset({"ArgMax", "ArgMin"})
+"""Operators on the order of elements, which is that of the real values. Their results are positions."""
+SORT = "TopK"
+"""An operator like `MOVES`, with positions as its second result."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,8 @@ def _contributed(node: NodeProto, run: IntegerRewriting) -> bool:
 
 def _moved(node: NodeProto, run: IntegerRewriting) -> bool:
     """Rewrite an operator that moves or clamps quantized integers to one on real values; False if that fails."""
+    if node.op_type == SORT or node.op_type in POSITIONS:
+        return _sorted(node, run)
     data = node.input[: None if node.op_type == "Concat" else 1]
     given = [run.known[name] for name in data if name in run.known]
     missing = any(name not in run.known and run.array(name) is None for name in data)
@@ -203,11 +209,38 @@ def _moved(node: NodeProto, run: IntegerRewriting) -> bool:
     return True
 
 
+def _sorted(node: NodeProto, run: IntegerRewriting) -> bool:
+    """Rewrite a search or sort of quantized integers to one of real values, in the same order; False if that fails.
+
+    Sorted values are not quantized again where they are read as real values, because targets sort real values.
+    """
+    given = run.known.get(node.input[0])
+    if given is None:
+        return False
+    made = NodeProto()
+    made.CopyFrom(node)
+    made.input[0] = run.real(given)
+    run.nodes.append(made)
+    if node.op_type == SORT and node.output[0]:
+        values = made.output[0] = run.unique(f"{node.output[0]}_real")
+        cast = [name for name in (values, given.scale, given.zero_point) if name]
+        run.nodes.append(helper.make_node("QuantizeLinear", cast, [node.output[0]], node.output[0]))
+        run.known[node.output[0]] = replace(given, tensor=node.output[0])
+        run.exact[node.output[0]] = values
+    return True
+
+
 def _are_alike(one: Quantized, other: Quantized, run: IntegerRewriting) -> bool:
     """Whether two integer tensors have the same scale and zero point, by name or by value."""
     pairs = ((one.scale, other.scale), (one.zero_point, other.zero_point))
     arrays = [(run.array(a), run.array(b)) for a, b in pairs if a != b]
     return all(a is not None and b is not None and np.array_equal(a, b) for a, b in arrays)
+
+
+def _is_exact(node: NodeProto, run: IntegerRewriting) -> bool:
+    """Whether the real values that a `DequantizeLinear` computes exist already."""
+    name = node.input[0]
+    return name in run.exact and _are_alike(Quantized("", *_pair(node.input, 1)), run.known[name], run)
 
 
 def _real_numbers(node: NodeProto, given: Quantized, run: IntegerRewriting) -> list[str] | None:
@@ -246,7 +279,14 @@ def _pair(inputs: Sequence[str], index: int) -> tuple[str, str]:
 
 
 def _is_move(node: NodeProto) -> bool:
-    return node.domain in STANDARD and (node.op_type in MOVES or node.op_type in BOUNDING)
+    return node.domain in STANDARD and node.op_type in (*MOVES, *BOUNDING, *POSITIONS, SORT)
+
+
+def _moved_results(node: NodeProto) -> Sequence[str]:
+    """The results of a move that have the parameters of its operand."""
+    if node.op_type == SORT:
+        return [name for name in node.output[:1] if name]
+    return () if node.op_type in POSITIONS else node.output
 
 
 def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set[str]:
@@ -254,10 +294,11 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
     readers: dict[str, list[bool]] = {name: [False] for name in outputs}
     found: set[str] = set()
     for node in reversed(nodes):
-        found.update(name for name in node.output if all(readers.get(name, [False])))
+        unread = [node.op_type == SORT]  # its positions may be all that is read
+        found.update(name for name in node.output if all(readers.get(name, unread)))
         contributed = node.domain == MICROSOFT and node.op_type in (*FORMS, *OTHERS, *CASTS)
         quantized = DEQUANTIZING.get(node.op_type, frozenset()) if node.domain in STANDARD else frozenset[int]()
-        moved = _is_move(node) and all(name in found for name in node.output)
+        moved = _is_move(node) and all(name in found for name in _moved_results(node))
         for index, name in enumerate(node.input):
             data = moved and (index == 0 or node.op_type == "Concat")
             readers.setdefault(name, []).append(contributed or index in quantized or data)
@@ -299,7 +340,10 @@ def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
             continue
         if is_fake_quantize(node) and fake_quantized(node, run):
             continue
-        if _is_move(node) and all(name in only for name in node.output) and _moved(node, run):
+        if _is_move(node) and all(name in only for name in _moved_results(node)) and _moved(node, run):
+            continue
+        if node.op_type == "DequantizeLinear" and _is_exact(node, run):
+            run.nodes.append(helper.make_node("Identity", [run.exact[node.input[0]]], node.output, node.name))
             continue
         run.nodes.append(node)
         if node.domain in STANDARD:

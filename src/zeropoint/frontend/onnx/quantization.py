@@ -10,7 +10,7 @@ Source: the ONNX operator specification, "QuantizeLinear": round(x / scale) + ze
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
@@ -22,7 +22,9 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.elementwise import converted, saturated
+from zeropoint.frontend.onnx.movement import part_of
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
+from zeropoint.frontend.onnx.partial_blocks import is_partial, smaller_blocks
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.annotations import BY_CHANNEL, FILE_HAS_FLOATS
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, UniformQuantizedType
@@ -187,14 +189,29 @@ def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builde
     scales, points = node.constant(where.scale), node.constant(where.zero_point)
     pinned = stored is not None and scales is not None and (points is not None or not node.has(where.zero_point))
     if pinned and stored is not None and scales is not None and stored.dtype in STORAGE:
-        with build.at(node.input_name(index)):
-            return _pinned(value, stored, where, scales, points, build)
+        filled = _filled(where, stored.shape, scales, points)
+        if filled is not None:
+            with build.at(node.input_name(index)):
+                return _pinned(value, stored, *filled, build)
     number = converted(value, f32, build)
     if node.has(where.zero_point):
         zero = converted(node.operand(where.zero_point), f32, build)
         number = build.apply(SubtractOp, number, _over(zero, value, where, build))
     scale = converted(node.operand(where.scale), f32, build)
     return build.apply(MultiplyOp, number, _over(scale, value, where, build))
+
+
+def _filled(
+    where: OnnxParameters, shape: Sequence[int], scales: Array, points: Array | None
+) -> tuple[OnnxParameters, Array, Array | None] | None:
+    """The parameters with blocks that fill a shape; None if these are too small to be a type."""
+    axis = axis_of(where.axis, len(shape)) if where.block else 0
+    if not where.block or not is_partial(shape, axis, where.block, scales.shape):
+        return where, scales, points
+    if points is not None and points.shape != scales.shape:
+        raise NodeError(f"found zero points of shape {list(points.shape)}, expected {list(scales.shape)}")
+    found = smaller_blocks(shape[axis], axis, where.block, scales, points)
+    return None if found is None else (replace(where, block=found[0]), *found[1:])
 
 
 def _check_scales(node: OnnxNode, where: OnnxParameters) -> None:
@@ -226,14 +243,16 @@ def _over(parameter: SSAValue, value: SSAValue, where: OnnxParameters, build: Bu
     if not where.block:
         return broadcast_to(parameter, shape, build)
     axis = axis_of(where.axis, len(shape))
-    if len(found) != len(shape) or found[axis] * where.block != shape[axis]:
+    partial = len(found) == len(shape) and is_partial(shape, axis, where.block, found)
+    if len(found) != len(shape) or not (partial or found[axis] * where.block == shape[axis]):
         raise NodeError(
             f"found scales of shape {list(found)} and blocks of {where.block}, which do not fill {list(shape)}"
         )
     apart = build.reshape(parameter, [*found[: axis + 1], 1, *found[axis + 1 :]])
     wanted = [*found[: axis + 1], where.block, *found[axis + 1 :]]
     spread = build.broadcast(apart, with_shape(apart, wanted), list(range(len(wanted))))
-    return build.reshape(spread, shape)
+    whole = build.reshape(spread, [*found[:axis], found[axis] * where.block, *found[axis + 1 :]])
+    return part_of(whole, axis, range(shape[axis]), build) if partial else whole
 
 
 def _pinned(

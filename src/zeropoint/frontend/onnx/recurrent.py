@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
+from zeropoint.frontend.onnx.cells import CellActivation, cell_activations
 from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.looped import Trip, looped, row_at
 from zeropoint.frontend.onnx.movement import concatenated, part_of
@@ -24,25 +25,16 @@ from zeropoint.ir.stablehlo import (
     ComparisonDirection,
     DotDimensions,
     DotGeneralOp,
-    LogisticOp,
-    MaximumOp,
     MultiplyOp,
     ReverseOp,
     SelectOp,
     SubtractOp,
-    TanhOp,
     TransposeOp,
 )
 from zeropoint.ir.tensors import shape_of, with_shape
 
 STEPS = 1024
 """Maximum length of a sequence that is unrolled. Longer sequences become a `while`."""
-CellActivation = Callable[[SSAValue, Builder], SSAValue]
-ACTIVATIONS: dict[str, CellActivation] = {
-    "relu": lambda x, build: build.apply(MaximumOp, x, build.splat(0.0, x)),
-    "sigmoid": lambda x, build: build.apply(LogisticOp, x),
-    "tanh": lambda x, build: build.apply(TanhOp, x),
-}
 
 
 @dataclass(frozen=True)
@@ -280,18 +272,9 @@ def _cell(node: OnnxNode, kind: CellKind, way: int, hidden: int, like: SSAValue,
         input_bias=biases[0],
         recurrent_bias=biases[1],
         peepholes=peepholes,
-        functions=_functions(node, kind, way),
+        functions=cell_activations(node, kind.functions, way),
         hidden=hidden,
         clip=node.number("clip", 0.0),
         linear_before_reset=bool(node.integer("linear_before_reset", 0)),
         input_forget=bool(node.integer("input_forget", 0)),
     )
-
-
-def _functions(node: OnnxNode, kind: CellKind, way: int) -> list[CellActivation]:
-    names = node.texts("activations") or list(kind.functions) * 2
-    chosen = names[way * len(kind.functions) : (way + 1) * len(kind.functions)]
-    unknown = [name for name in chosen if name.lower() not in ACTIVATIONS]
-    if unknown or len(chosen) != len(kind.functions):
-        raise NodeError(f"found activations {', '.join(names)}, expected some of: Relu, Sigmoid, Tanh")
-    return [ACTIVATIONS[name.lower()] for name in chosen]

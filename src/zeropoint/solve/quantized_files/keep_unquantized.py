@@ -38,7 +38,6 @@ from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.keep_float import keep_real, with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
-from zeropoint.solve.quantized_files.float_results import is_integer_product, return_float
 from zeropoint.solve.quantized_files.linear_resizes import weigh_neighbours
 from zeropoint.solve.quantized_files.model_rounding import insert_rounding
 from zeropoint.solve.quantized_files.quantized_at_load import (
@@ -75,7 +74,6 @@ class _Types:
     data and weights of those of which it rounds only the bias, `real_biased` those whose bias is a real number.
     `scaled` has floats whose weights took over factors, so that they are no integers in the file.
     `moved_back` has the results of kernels with a type that the model states behind kernels that move elements.
-    `reals` has the integer products with a float result, by the type of their data.
     """
 
     constraints: Constraints
@@ -94,14 +92,11 @@ class _Types:
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
-    reals: dict[QuantizeRegionOp, UniformQuantizedType] = field(
-        default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
-    )
 
     @property
     def changes(self) -> bool:
         """Whether the runtime does more than to keep kernels float."""
-        done = (self.moved_back, self.loaded, self.biased, self.means, self.real_biased, self.reals, self.scaled)
+        done = (self.moved_back, self.loaded, self.biased, self.means, self.real_biased, self.scaled)
         return any(done)
 
     def visit(self, region: QuantizeRegionOp) -> None:
@@ -118,9 +113,6 @@ class _Types:
         if (types := self._rounds_bias(region)) is not None and typed:
             self.biased[region] = types
         read = all(self._is_read_quantized(region, index) for index in self._operands(region))
-        if not marked and read and not typed and (data := self._returns_float(region)) is not None:
-            self.reals[region] = data
-            return
         if marked or not read or not typed:
             self.floats.append(region)
             return
@@ -128,23 +120,10 @@ class _Types:
             self.means.append(region)
         if self._adds_real_bias(region):
             self.real_biased.append(region)
-        self.passed.update(region.outputs)
+        self.passed.update(region.outputs if self._passes_type(region) else ())
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
                 self.moved_back[region] = found
-
-    def _returns_float(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
-        """The type of the data of an integer product with a float result; None for any other kernel."""
-        if (
-            region.logical_kernel.data not in self.target.unrounded_results
-            or self._stated(region.outputs[0]) is not None
-        ):
-            return None
-        data, (weights, *biases) = self._of_moved(region.inputs[0]), map(self._stated, region.inputs[WEIGHTS:])
-        if data is None or weights is None or None in biases:
-            return None
-        types = data, weights, next(iter(biases), None)
-        return data if is_integer_product(region, self.target, types) else None
 
     def _stated(self, value: SSAValue) -> UniformQuantizedType | None:
         known = self.constraints.get(value)
@@ -206,6 +185,11 @@ class _Types:
         return value in self.passed or (
             self._stated(value) is not None and (region, index) not in self.constraints.unrounded
         )
+
+    def _passes_type(self, region: QuantizeRegionOp) -> bool:
+        """Whether the results of a kernel have a type, unlike those of moves of a value with a scale per channel."""
+        found = self._of_moved(region.inputs[0]) if _moves(region) else None
+        return found is None or found.is_per_layer
 
     def _of_moved(self, value: SSAValue) -> UniformQuantizedType | None:
         """The type of a value, or of that whose elements it has."""
@@ -319,8 +303,6 @@ def _apply(types: _Types, program: Program, regions: Mapping[QuantizeRegionOp, Q
             weights.attributes.pop(PINNED, None)
     for region in types.real_biased:
         keep_real(regions[region], BIAS)
-    for region, data in types.reals.items():
-        return_float(program, regions[region], data)
     for region in types.means:
         count_whole_windows(program, regions[region])
     for region, found in types.moved_back.items():
