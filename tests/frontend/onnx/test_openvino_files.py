@@ -30,6 +30,7 @@ RESIDUAL = (
     "c3 = Conv(d5, w3, b4)\n q3 = QuantizeLinear(c3, u, y8)\n d3 = DequantizeLinear(q3, u, y8)\n o = Add(d3, b)\n"
     "r4 = {op}\n q4 = QuantizeLinear(r4, u, y8)\n d4 = DequantizeLinear(q4, u, y8)\n" + LAST + "c2 = Conv(d4, w2, b2)"
 )
+PADDED = "m = AveragePool<kernel_shape=[3,3],strides=[2,2],pads=[1,1,1,1],count_include_pad=1>({})\n"
 BODIES = {
     "a convolution, a relu and a max pool": FIRST + "r1 = Relu(c1)\n" + TO_B + "m = MaxPool<kernel_shape=[2,2]>(b)\n"
     + LAST + "c2 = Conv(m, w2, b2)",
@@ -51,6 +52,11 @@ BODIES = {
     "w4 = DequantizeLinear<axis=0>(w4q, s1, z1)\n c2 = Conv(j, w4, b2)",
     "a clamp of a float result": FIRST + "r1 = Relu(c1)\n" + TO_B + LAST
     + "c4 = Conv(b, w2, b2)\n c2 = Clip(c4, nil, six)",
+    "an average of the input whose padding counts": PADDED.format("a") + "qm = QuantizeLinear(m, s, z)\n"
+    "am = DequantizeLinear(qm, s, z)\n" + FIRST.replace("(a,", "(am,") + "r1 = Relu(c1)\n" + TO_B + LAST
+    + "c2 = Conv(b, w2, b2)",
+    "an average of signed values whose padding counts": FIRST + SIGNED.replace("y8", "y9") + PADDED.format("b")
+    + "qm = QuantizeLinear(m, u, y9)\n dm = DequantizeLinear(qm, u, y9)\n" + LAST + "c2 = Conv(dm, w2, b2)",
     "signed values that a convolution reads": FIRST + SIGNED + LAST + "c2 = Conv(b, w2, b2)",
 }  # fmt: skip
 
@@ -58,7 +64,7 @@ BODIES = {
 def model(body: str) -> onnx.ModelProto:
     made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,32,32] x) => (float c2)
         <float s = {{0.0203}}, uint8 z = {{117}}, float t = {{0.0121}}, uint8 y = {{0}}, float u = {{0.0173}},
-        int8 y8 = {{0}}, float nil = {{0}}, float six = {{1.5}}, float[4] f = {{0.8, -1.3, 1.1, 0.6}},
+        int8 y8 = {{0}}, int8 y9 = {{9}}, float nil = {{0}}, float six = {{1.5}}, float[4] f = {{0.8, -1.3, 1.1, 0.6}},
         float[4] v = {{0.5, 1.5, 1.0, 2.5}}, float[4] ts = {{0.011, 0.0123, 0.009, 0.0131}},
         uint8[4] ys = {{0, 0, 0, 0}}, int8[4] z1 = {{0, 0, 0, 0}}> {{ {READ}{body} }}""")
     drawn = np.random.default_rng(0)

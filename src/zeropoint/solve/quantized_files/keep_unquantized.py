@@ -35,6 +35,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionOp, DivideOp, MultiplyOp
 from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints, take_constraints
 from zeropoint.solve.keep_float import keep_real, with_float
 from zeropoint.solve.kernel import ADDS_ELEMENTS, is_float
@@ -47,6 +48,7 @@ from zeropoint.solve.quantized_files.quantized_at_load import (
     quantize_weights,
     round_bias,
 )
+from zeropoint.solve.quantized_files.stored_zeros import pad_with_stored_zeros, pads_stored_zeros
 from zeropoint.solve.quantized_files.whole_windows import count_whole_windows, has_whole_windows
 from zeropoint.targets import Role, Target
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -73,11 +75,13 @@ class _Types:
     windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `biased` has the types of
     data and weights of those of which it rounds only the bias, `real_biased` those whose bias is a real number.
     `scaled` has floats whose weights took over factors, so that they are no integers in the file.
-    `moved_back` has the results of kernels with a type that the model states behind kernels that move elements.
+    `moved_back` has the results of kernels with a type that the model states behind kernels that move elements, and
+    `padded` the types of operands of means whose padding is stored zeros.
     """
 
     constraints: Constraints
     target: Target
+    weights: Weights
     passed: set[SSAValue] = field(default_factory=set[SSAValue])
     floats: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     means: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
@@ -92,11 +96,14 @@ class _Types:
     moved_back: dict[QuantizeRegionOp, UniformQuantizedType] = field(
         default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
     )
+    padded: dict[QuantizeRegionOp, UniformQuantizedType] = field(
+        default_factory=dict[QuantizeRegionOp, UniformQuantizedType]
+    )
 
     @property
     def changes(self) -> bool:
         """Whether the runtime does more than to keep kernels float."""
-        done = (self.moved_back, self.loaded, self.biased, self.means, self.real_biased, self.scaled)
+        done = (self.moved_back, self.loaded, self.biased, self.means, self.real_biased, self.scaled, self.padded)
         return any(done)
 
     def visit(self, region: QuantizeRegionOp) -> None:
@@ -112,6 +119,8 @@ class _Types:
             self.loaded[region] = data
         if (types := self._rounds_bias(region)) is not None and typed:
             self.biased[region] = types
+        if (stored := self._pads_stored_zeros(region)) is not None:
+            self.padded[region] = stored
         read = all(self._is_read_quantized(region, index) for index in self._operands(region))
         if marked or not read or not typed:
             self.floats.append(region)
@@ -124,6 +133,13 @@ class _Types:
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
                 self.moved_back[region] = found
+
+    def _pads_stored_zeros(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
+        """The type of what a mean reads, if OpenVINO pads it with stored zeros; None for others."""
+        if self.target.profile != OPENVINO or not region.inputs or not self._is_read_quantized(region, 0):
+            return None
+        data = self._of_moved(region.inputs[0])
+        return data if pads_stored_zeros(region, data, self.weights) else None
 
     def _stated(self, value: SSAValue) -> UniformQuantizedType | None:
         known = self.constraints.get(value)
@@ -272,7 +288,7 @@ def keep_unquantized(program: Program, target: Target) -> Program:
     copy = program.clone()
     original: dict[Operation, Operation] = dict(zip(copy.entry.ops, program.entry.ops, strict=True))
     places = {op: place for place, op in enumerate(program.entry.ops)}
-    types = _Types(take_constraints(copy, target.scale_type, kernels=target.by_kernel), target)
+    types = _Types(take_constraints(copy, target.scale_type, kernels=target.by_kernel), target, copy.weights)
     for op in copy.entry.ops:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)
@@ -303,6 +319,8 @@ def _apply(types: _Types, program: Program, regions: Mapping[QuantizeRegionOp, Q
             weights.attributes.pop(PINNED, None)
     for region in types.real_biased:
         keep_real(regions[region], BIAS)
+    for region, kind in types.padded.items():
+        pad_with_stored_zeros(program, regions[region], kind)
     for region in types.means:
         count_whole_windows(program, regions[region])
     for region, found in types.moved_back.items():
