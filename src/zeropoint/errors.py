@@ -20,6 +20,8 @@ from typing import Any, cast
 _ROOT = Path(__file__).parent
 _NO_MEMORY = re.compile(f"{re.escape(os.strerror(errno.ENOMEM))}|failed to map segment", re.IGNORECASE)
 """Messages of the system and its loader if memory is short."""
+_POINTS = 1 << 16
+"""Zero points of ports, which have 16 bits at most, are smaller."""
 _LEAST = 16 << 20
 """Memory is short if an allocation of this many bytes fails."""
 
@@ -212,6 +214,6 @@ def port_parameters(metadata: Mapping[str, Any]) -> dict[str, tuple[float, int]]
     for name, part in cast("dict[str, Any]", parts).items() if isinstance(parts, dict) else ():
         held = cast("dict[str, Any]", part) if isinstance(part, dict) else {}
         scale, point = held.get("scale"), held.get("zero_point")
-        if isinstance(scale, float) and 0 < scale < math.inf and isinstance(point, int):
+        if isinstance(scale, float) and 0 < scale < math.inf and type(point) is int and abs(point) < _POINTS:
             found[name] = scale, point
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +120,24 @@ def test_a_file_with_integer_ports_is_compared_on_real_numbers(target: str, form
         found, expected = run(sample), program.interpreted()(**sample)
         for name in "yz":
             np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("point", ["1e3", "true", "70000", "-70000", "1" + "0" * 30])
+def test_zero_points_of_edited_metadata_are_those_of_ports(point: str, tmp_path: Path) -> None:
+    """`compare` ended with an internal error, "Python int too large to convert to C long"."""
+    path, data = tmp_path / "m.onnx", {"x": np.random.default_rng(1).normal(0, 1, (4, 3, 5)).astype(np.float32)}
+    model = network("g (float[3,5] x) => (float[3,4] y) { y = MatMul(x, w) }")
+    zp.quantize(model, data, target="onnxruntime", io="integer").export(path, io="integer")
+    onnx.save(model, tmp_path / "float.onnx")
+    np.savez(tmp_path / "d.npz", **data)
+    edited = onnx.load(path)
+    (held,) = edited.metadata_props
+    metadata = json.loads(held.value)
+    metadata["quantization"]["x"]["zero_point"] = json.loads(point)
+    held.value = json.dumps(metadata)
+    onnx.save(edited, path)
+    ran = CliRunner().invoke(
+        main, ["compare", str(tmp_path / "float.onnx"), str(path), "--data", str(tmp_path / "d.npz")]
+    )
+    assert ran.exit_code == 2
+    assert "input 'x': found float32, expected uint8" in ran.output

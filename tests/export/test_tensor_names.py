@@ -1,4 +1,4 @@
-"""Names of tensors in .tflite files."""
+"""Names of tensors in exported files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import zeropoint as zp
+from export.text_networks import text_network
 
 
 @pytest.mark.parametrize("channels", ["channels-last", "model"])
@@ -24,3 +25,16 @@ def test_tensors_of_one_type_have_different_names(channels: str, tmp_path: Path)
     file = schema.ModelT.InitFromObj(schema.Model.GetRootAs((tmp_path / "m.tflite").read_bytes(), 0))
     names = [tensor.name for tensor in file.subgraphs[0].tensors]
     assert len(names) == len(set(names))
+
+
+def test_rescales_of_inputs_are_named_after_them(tmp_path: Path) -> None:
+    """Imported and exported again, a file for OpenVINO had a cast 'quant.region_quantized'."""
+    first, second = (tmp_path / f"{which}.onnx" for which in ("first", "second"))
+    model, samples = text_network(
+        "(float[1,3,4,4] a, float[1,3,4,4] b) => (float[1,11,4,4] y, float[1,4,4,4] f)",
+        {"w": (4, 3, 1, 1)},
+        "c = Conv(a, w)  d = Conv(b, w)  e = Add(c, d)  g = Add(e, e)  f = Add(g, g)  y = Concat <axis = 1> (f, a, c)",
+    )
+    zp.quantize(model, samples, target="openvino", effort="none").export(first)
+    zp.quantize(first, target="openvino").export(second)
+    assert first.read_bytes() == second.read_bytes()

@@ -57,6 +57,15 @@ def exact_array(value: SSAValue, weights: Weights) -> Array | None:
     return exact if np.array_equal(exact.astype(array.dtype), array) else array  # else the constant was changed
 
 
+WIDE = 1 << 22
+"""f32 numbers of smaller integers, times a scale, are near enough that rounding finds the integers again."""
+
+
+def is_wide(stored: Array) -> bool:
+    """Whether f32 may lose storage integers of a bias."""
+    return bool((np.abs(stored.astype(np.int64)) >= WIDE).any())
+
+
 def with_rest(op: ConstantOp, exact: Array, weights: Weights) -> ConstantOp:
     """The constant, with what its floats leave out of exact numbers."""
     rest = exact - elements(op, weights)

@@ -31,7 +31,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from zeropoint.ir.annotations import PINNED
-from zeropoint.ir.constants import constant_op
+from zeropoint.ir.constants import constant_op, is_wide, with_rest
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.locations import location_of
 from zeropoint.ir.mapped import result_of
@@ -93,6 +93,8 @@ class PinConstant(RewritePattern):
             again(), self.weights, location=location_of(op.results[0] if is_cast else value), again=again
         )
         made.attributes[PINNED] = _narrowed(pinned.normalized, stored)
+        if pinned.storage.is_integer and is_wide(stored):
+            with_rest(made, dequantize(stored, pinned, expressed=np.float64, dtype=np.float64), self.weights)
         made_of = value.owner.operands if isinstance(value.owner, Operation) else ()
         given = made_of[0] if made_of else value
         hint = given.name_hint or made.output.name_hint

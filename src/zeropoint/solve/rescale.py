@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.annotations import RESCALE, Fact, state_facts
-from zeropoint.ir.locations import written_name
+from zeropoint.ir.locations import location_of, written_name
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, UniformQuantizedType
 
 RESCALE_KERNEL = "rescale"
@@ -37,8 +37,7 @@ def rescale_region(
     block = Block(arg_types=[value.type])
     block.add_op(ReturnOp([block.args[0]]))
     region = QuantizeRegionOp([value], [value.type], RESCALE_KERNEL, [given], [wanted], Region(block))
-    if isinstance(value.owner, Operation):
-        region.location = value.owner.location
+    region.location = location_of(value)
     has, required = demands
     region.attributes[RESCALE] = StringAttr(f"'{written_name(value)}': {has}; {required}")
     state_facts(region, [Fact("has", has, "kernel", str(given)), Fact("required", required, "kernel", str(wanted))])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 from onnx import helper
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.errors import NodeError
@@ -16,8 +17,8 @@ from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.frontend.onnx.ordering import sorted_first
 from zeropoint.frontend.onnx.tensors import element_of_dtype
-from zeropoint.ir.stablehlo import BinaryOp, MultiplyOp, RsqrtOp
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.stablehlo import BinaryOp, ComparisonDirection, MultiplyOp, RsqrtOp, XorOp
+from zeropoint.ir.tensors import element_of, shape_of
 
 CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
 
@@ -85,20 +86,22 @@ def squared_difference(call: Call) -> SSAValue:
 
 
 def not_equal(call: Call) -> SSAValue:
-    """NOT_EQUAL."""
-    return call.onnx("Not", call.onnx("Equal", *call.operands()))
+    """NOT_EQUAL of numbers, or of booleans."""
+    lhs, rhs = _wide(call)
+    is_boolean = element_of(lhs) == i1
+    return call.build.apply(XorOp, lhs, rhs) if is_boolean else call.build.compare(ComparisonDirection.NE, lhs, rhs)
+
+
+def _wide(call: Call) -> list[SSAValue]:
+    """The operands, repeated to one shape."""
+    operands = call.operands()
+    shape = np.broadcast_shapes(*map(shape_of, operands))
+    return [v if shape_of(v) == shape else call.onnx("Expand", v, np.asarray(shape, np.int64)) for v in operands]
 
 
 def paired(op: type[BinaryOp]) -> CallConverter:
     """A converter to a StableHLO op on two operands, one of which may be repeated."""
-
-    def convert(call: Call) -> SSAValue:
-        operands = call.operands()
-        shape = np.broadcast_shapes(*map(shape_of, operands))
-        wide = [v if shape_of(v) == shape else call.onnx("Expand", v, np.asarray(shape, np.int64)) for v in operands]
-        return call.build.apply(op, *wide)
-
-    return convert
+    return lambda call: call.build.apply(op, *_wide(call))
 
 
 def floor_mod(call: Call) -> SSAValue:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
+from zeropoint.frontend.onnx.biases import bias_of
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.frontend.onnx.windows import check_kernel_shape, window_of
@@ -34,7 +35,7 @@ def convolution(node: OnnxNode, build: Builder) -> SSAValue:
     result = convolved(node, node.operand(0), node.operand(1), build)
     node.note_float_weights(result)
     if node.has(2):
-        bias, features = node.operand(2), shape_of(result)[1]
+        bias, features = bias_of(node, 2, build), shape_of(result)[1]
         if shape_of(bias) != (features,):
             raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{features}]")
         result = build.insert(AddOp(result, build.broadcast(bias, result.type, [1])))

@@ -16,7 +16,8 @@ from zeropoint.frontend.onnx.elementwise import converted
 from zeropoint.frontend.onnx.node import OnnxNode
 from zeropoint.frontend.onnx.products import multiplied
 from zeropoint.frontend.onnx.quantization import OnnxParameters, dequantized, quantized
-from zeropoint.ir.stablehlo import AddOp, MultiplyOp, SubtractOp
+from zeropoint.ir.constants import is_wide, with_rest
+from zeropoint.ir.stablehlo import AddOp, ConstantOp, MultiplyOp, SubtractOp
 from zeropoint.ir.tensors import shape_of
 
 
@@ -72,7 +73,11 @@ def _bias(node: OnnxNode, build: Builder) -> SSAValue:
     bias, scales = node.constant(8), [node.constant(index) for index in (1, 4)]
     if bias is not None and scales[0] is not None and scales[1] is not None:
         factor = scales[0].astype(np.float64).reshape(()) * scales[1].astype(np.float64).reshape(-1)
-        return build.constant((bias.astype(np.float64) * factor).astype(np.float32))
+        exact = bias.astype(np.float64) * factor
+        made = build.constant(exact.astype(np.float32))
+        if is_wide(bias) and isinstance(made.owner, ConstantOp):
+            with_rest(made.owner, exact, build.weights)
+        return made
     value = converted(node.operand(8), f32, build)
     for index in (1, 4):
         scale = node.operand(index)

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
+from zeropoint.frontend.onnx.biases import bias_of
 from zeropoint.frontend.onnx.broadcasting import broadcast_to
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
@@ -106,7 +107,7 @@ def gemm(node: OnnxNode, build: Builder) -> SSAValue:
     if array is not None and array.size == 1:  # one number for all features: a bias like any other
         bias = build.constant(np.full(shape_of(result)[1:], float(array.reshape(())) * beta, np.float32))
     else:
-        bias = _scaled(node, 2, beta, build)
+        bias = bias_of(node, 2, build) if beta == 1 else _scaled(node, 2, beta, build)
     made = AddOp(result, broadcast_to(bias, shape_of(result), build))
     if len(shape_of(node.operand(2))) != 1:  # onnxruntime has an integer kernel for a vector only
         made.attributes[FILE_HAS_FLOATS] = UnitAttr()
