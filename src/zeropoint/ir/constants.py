@@ -63,7 +63,7 @@ WIDE = 1 << 22
 
 def is_wide(stored: Array) -> bool:
     """Whether f32 may lose storage integers of a bias."""
-    return bool((np.abs(stored.astype(np.int64)) >= WIDE).any())
+    return stored.dtype.itemsize > 2 and bool((np.abs(stored.astype(np.int64)) >= WIDE).any())
 
 
 def with_rest(op: ConstantOp, exact: Array, weights: Weights) -> ConstantOp:
