@@ -62,6 +62,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "k-th value": lambda x: x.kthvalue(2, 1),
     "search": lambda x: (torch.searchsorted(x[0].sort()[0], x), torch.searchsorted(x.sort(1)[0], x, right=True)),
     "running product": lambda x: (x.cumprod(1), x.cumprod(0)),
+    "in place": lambda x: (x.clone().cumprod_(1), x.clone().hypot_(x.flip(1))),
     "hypotenuse": lambda x: torch.hypot(x, x.flip(1)),
     "elements where a condition holds": overwritten,
     "product of integers": lambda x: torch._int_mm(

@@ -17,10 +17,7 @@ Decomposition = Callable[..., Any]
 
 def decomposed(exported: Any) -> Any | None:
     """An `ExportedProgram` without the ops in the table; None if it has none of them."""
-    found = {node.target: TABLE[str(node.target).replace("_.", ".")] for node in _calls(exported)}
-    # In-place ops are written as functions before they are decomposed.
-    ops: Any = importlib.import_module("torch").ops.aten
-    found = {ops.index_put.default if _name(op) == "aten.index_put_" else op: made for op, made in found.items()}
+    found = {_function(node.target): TABLE[_without_in_place(node.target)] for node in _calls(exported)}
     return exported.run_decompositions(found) if found else None
 
 
@@ -41,9 +38,24 @@ def _name(target: object) -> str:
     return ".".join(str(target).split(".")[:2])
 
 
+def _without_in_place(target: object) -> str:
+    """The name of an op and its overload, for an in-place op those of the function: `aten.cumprod.default`."""
+    return str(target).replace("_.", ".")
+
+
+def _function(target: Any) -> Any:
+    """The op, or the function that an in-place op is written as before it is decomposed."""
+    name = _without_in_place(target)
+    if name == str(target):
+        return target
+    space, op, overload = name.split(".")
+    torch: Any = importlib.import_module("torch")
+    return getattr(getattr(getattr(torch.ops, space), op), overload)
+
+
 def _calls(exported: Any) -> Iterator[Any]:
     nodes = exported.graph.nodes if exported is not None else ()
-    return (node for node in nodes if str(node.target).replace("_.", ".") in TABLE)
+    return (node for node in nodes if _without_in_place(node.target) in TABLE)
 
 
 def _average_pool(rank: int) -> Decomposition:
