@@ -198,8 +198,9 @@ def _searched(
     torch: Any = importlib.import_module("torch")
     ordered = ordered if sorter is None else ordered.gather(-1, sorter)
     ordered = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
-    before = ordered <= x.unsqueeze(-1) if right or side == "right" else ordered < x.unsqueeze(-1)
-    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+    # Every number is before a NaN, which no number is greater than.
+    behind = ordered > x.unsqueeze(-1) if right or side == "right" else ordered >= x.unsqueeze(-1)
+    return behind.logical_not().sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
 def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
@@ -212,12 +213,13 @@ def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def _put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`x[mask] = number`: a `where`."""
+    """`x[mask] = number`, or `x[:, mask] = number`: a `where`."""
     torch: Any = importlib.import_module("torch")
-    mask = indices[0]
-    if len(indices) != 1 or mask.dtype != torch.bool or math.prod(values.shape) != 1 or accumulate:
+    *outer, mask = indices
+    is_mask = mask is not None and mask.dtype == torch.bool and all(index is None for index in outer)
+    if not is_mask or math.prod(values.shape) != 1 or accumulate:
         return NotImplemented
-    mask = mask.reshape(*mask.shape, *[1] * (x.dim() - mask.dim()))
+    mask = mask.reshape(*mask.shape, *[1] * (x.dim() - len(outer) - mask.dim()))
     return torch.where(mask, values.reshape(()), x)
 
 
