@@ -216,7 +216,7 @@ def _put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) 
     """`x[mask] = number`, or `x[:, mask] = number`: a `where`."""
     torch: Any = importlib.import_module("torch")
     *outer, mask = indices
-    is_mask = mask is not None and mask.dtype == torch.bool and all(index is None for index in outer)
+    is_mask = isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and all(index is None for index in outer)
     if not is_mask or math.prod(values.shape) != 1 or accumulate:
         return NotImplemented
     mask = mask.reshape(*mask.shape, *[1] * (x.dim() - len(outer) - mask.dim()))
