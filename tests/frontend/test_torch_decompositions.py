@@ -23,9 +23,10 @@ def images(x: Any) -> Any:
 
 
 def overwritten(x: Any) -> Any:
-    """Elements, and rows, where a condition holds."""
+    """Elements, rows, and columns, where a condition holds."""
     result = x.clone()
     result[x > 1] = 9
+    result[:, x[1] > 0] = 8
     result[x[:, 0] > 0] = 7
     return result
 
@@ -61,7 +62,11 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "median": lambda x: (x.median(1), x.median(0, keepdim=True), x.median()),
     "k-th value": lambda x: x.kthvalue(2, 1),
     "search": lambda x: (torch.searchsorted(x[0].sort()[0], x), torch.searchsorted(x.sort(1)[0], x, right=True)),
+    "search for a NaN": lambda x: [
+        torch.searchsorted(x[0].sort()[0], (x - x) / (x - x), right=right) for right in (False, True)
+    ],
     "running product": lambda x: (x.cumprod(1), x.cumprod(0)),
+    "in place": lambda x: (x.clone().cumprod_(1), x.clone().hypot_(x.flip(1))),
     "hypotenuse": lambda x: torch.hypot(x, x.flip(1)),
     "elements where a condition holds": overwritten,
     "product of integers": lambda x: torch._int_mm(

@@ -17,10 +17,7 @@ Decomposition = Callable[..., Any]
 
 def decomposed(exported: Any) -> Any | None:
     """An `ExportedProgram` without the ops in the table; None if it has none of them."""
-    found = {node.target: TABLE[str(node.target).replace("_.", ".")] for node in _calls(exported)}
-    # In-place ops are written as functions before they are decomposed.
-    ops: Any = importlib.import_module("torch").ops.aten
-    found = {ops.index_put.default if _name(op) == "aten.index_put_" else op: made for op, made in found.items()}
+    found = {_function(node.target): TABLE[_without_in_place(node.target)] for node in _calls(exported)}
     return exported.run_decompositions(found) if found else None
 
 
@@ -41,9 +38,24 @@ def _name(target: object) -> str:
     return ".".join(str(target).split(".")[:2])
 
 
+def _without_in_place(target: object) -> str:
+    """The name of an op and its overload, for an in-place op those of the function: `aten.cumprod.default`."""
+    return str(target).replace("_.", ".")
+
+
+def _function(target: Any) -> Any:
+    """The op, or the function that an in-place op is written as before it is decomposed."""
+    name = _without_in_place(target)
+    if name == str(target):
+        return target
+    space, op, overload = name.split(".")
+    torch: Any = importlib.import_module("torch")
+    return getattr(getattr(getattr(torch.ops, space), op), overload)
+
+
 def _calls(exported: Any) -> Iterator[Any]:
     nodes = exported.graph.nodes if exported is not None else ()
-    return (node for node in nodes if str(node.target).replace("_.", ".") in TABLE)
+    return (node for node in nodes if _without_in_place(node.target) in TABLE)
 
 
 def _average_pool(rank: int) -> Decomposition:
@@ -186,8 +198,9 @@ def _searched(
     torch: Any = importlib.import_module("torch")
     ordered = ordered if sorter is None else ordered.gather(-1, sorter)
     ordered = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
-    before = ordered <= x.unsqueeze(-1) if right or side == "right" else ordered < x.unsqueeze(-1)
-    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+    # Every number is before a NaN, which no number is greater than.
+    behind = ordered > x.unsqueeze(-1) if right or side == "right" else ordered >= x.unsqueeze(-1)
+    return behind.logical_not().sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
 def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
@@ -200,12 +213,13 @@ def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def _put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`x[mask] = number`: a `where`."""
+    """`x[mask] = number`, or `x[:, mask] = number`: a `where`."""
     torch: Any = importlib.import_module("torch")
-    mask = indices[0]
-    if len(indices) != 1 or mask.dtype != torch.bool or math.prod(values.shape) != 1 or accumulate:
+    *outer, mask = indices
+    is_mask = isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and all(index is None for index in outer)
+    if not is_mask or math.prod(values.shape) != 1 or accumulate:
         return NotImplemented
-    mask = mask.reshape(*mask.shape, *[1] * (x.dim() - mask.dim()))
+    mask = mask.reshape(*mask.shape, *[1] * (x.dim() - len(outer) - mask.dim()))
     return torch.where(mask, values.reshape(()), x)
 
 

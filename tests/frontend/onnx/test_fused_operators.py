@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -77,6 +78,27 @@ CASES = {
         "SimplifiedLayerNormalization", [ROWS], {"g": NORM["g"]}, domain="", axis=-1, epsilon=1e-3, stash_type=1
     ),
 }
+
+
+FUNCTIONS = {
+    "Elu": {"activation_alpha": 1.5},
+    "HardSigmoid": {"activation_alpha": 0.3, "activation_beta": 0.4},
+    "Softplus": {},
+    "Softsign": {},
+    "ThresholdedRelu": {"activation_alpha": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_gemm_with_any_function_of_onnxruntime(name: str, tmp_path: Path) -> None:
+    gemm = fused("FusedGemm", [(2, 3)], {"w": random(3, 4), "b": random(4)}, activation=name, **FUNCTIONS[name])
+    assert_same_as_onnxruntime(gemm, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+def test_small_values_show_which_epsilon_is_the_default(name: str, tmp_path: Path) -> None:
+    small = {f"x{i}": random(*ROWS, seed=i) * np.float32(1e-4) for i in range(2)}
+    assert_same_as_onnxruntime(fused(name, [ROWS, ROWS], {"g": NORM["g"]}), tmp_path, small)
 
 
 @pytest.mark.parametrize("name", CASES)

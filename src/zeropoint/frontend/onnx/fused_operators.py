@@ -82,11 +82,20 @@ def _quick_gelu(node: _Node) -> list[str]:
     return [_number("a", node.number("alpha", 1.702)), "b = Mul (a, i0)", "c = Sigmoid (b)", "o0 = Mul (i0, c)"]
 
 
+_PARAMETERS: Mapping[str, Sequence[str]] = {
+    "Elu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "LeakyRelu": ("alpha",),
+    "ThresholdedRelu": ("alpha",),
+}
+"""Functions with parameters, which a fused operator has in this order."""
+
+
 def _activated(node: _Node, value: str, parameters: Sequence[float]) -> list[str] | None:
     """`o0` is the function in the attribute `activation` of a value; None if it is not known."""
     name = bytes(node.attributes.get("activation", b"")).decode()
-    names = {"HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",)}.get(name, ())
-    if name in ("Relu", "Sigmoid", "Tanh", ""):
+    names = _PARAMETERS.get(name, ())
+    if name in ("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh", ""):
         return [f"o0 = {name or 'Identity'} ({value})"]
     if name == "Clip" and len(parameters) == 2:
         low, high = parameters
@@ -133,13 +142,16 @@ def _mean(node: _Node, value: str, result: str) -> list[str]:
     return [f"{result}_axes = Constant <value_ints = [-1]> ()", f"{result} = ReduceMean ({value}, {result}_axes)"]
 
 
-def _norm(node: _Node, *, centred: bool, scale: int, bias: int) -> list[str]:
-    """The norm of `x` along its last dimension, by input `scale`, and input `bias` if it is given."""
+def _norm(node: _Node, *, centred: bool, scale: int, bias: int, epsilon: float) -> list[str]:
+    """The norm of `x` along its last dimension, by input `scale`, and input `bias` if it is given.
+
+    `epsilon` is the default of the attribute.
+    """
     centring = [*_mean(node, "x", "m"), "d = Sub (x, m)"] if centred else ["d = Identity (x)"]
     return [
         *centring,
         *(_number("two", 2.0), "s = Pow (d, two)", *_mean(node, "s", "v")),
-        *(_number("e", node.number("epsilon", 1e-5 if not centred else 1e-12)), "w = Add (v, e)", "r = Sqrt (w)"),
+        *(_number("e", node.number("epsilon", epsilon)), "w = Add (v, e)", "r = Sqrt (w)"),
         *("n = Div (d, r)", f"g = Mul (n, i{scale})", _added(node, "g", bias, "o0")),
     ]
 
@@ -147,7 +159,7 @@ def _norm(node: _Node, *, centred: bool, scale: int, bias: int) -> list[str]:
 def _simplified_norm(node: _Node) -> list[str] | None:
     if node.attributes.get("axis", -1) != -1 or node.outputs > 1:
         return None
-    return ["x = Identity (i0)", *_norm(node, centred=False, scale=1, bias=9)]
+    return ["x = Identity (i0)", *_norm(node, centred=False, scale=1, bias=9, epsilon=1e-5)]
 
 
 def _skip_norm(centred: bool) -> Callable[[_Node], list[str] | None]:
@@ -156,7 +168,7 @@ def _skip_norm(centred: bool) -> Callable[[_Node], list[str] | None]:
         beta, bias = (3, 4) if centred else (9, 3)
         total = [_added(node, "i0", 1, "y"), _added(node, "y", bias, "x")]
         summed = ["o3 = Identity (x)"] if node.outputs > 3 else []
-        return [*total, *summed, *_norm(node, centred=centred, scale=2, bias=beta)]
+        return [*total, *summed, *_norm(node, centred=centred, scale=2, bias=beta, epsilon=1e-12)]
 
     return written
 
