@@ -186,6 +186,7 @@ entry:
 }
 """
 
+# Two ways to sleep: at a bell in Python, or, on Linux, in a system call.
 _PARKED_IN_PYTHON = """park:
   store atomic i32 1, ptr %parked seq_cst, align 4
   %again = load atomic i32, ptr %control seq_cst, align 64
@@ -341,7 +342,8 @@ class _Share:
     """The caller's share of a call whose workers are parked.
 
     `fields` are the i64 of the control block from byte 64 on. Bells are `SimpleQueue`s, because unlike semaphores they
-    stay consistent if an exception interrupts them.
+    stay consistent if an exception interrupts them. On Linux, native code wakes the workers, and no bell is rung during
+    calls. `code` is held, so that `first` and `end` stay valid until the workers have ended.
     """
 
     fields: Array
