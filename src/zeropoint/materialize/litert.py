@@ -15,7 +15,7 @@ becomes, under a profile with LiteRT's kernels,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -45,6 +45,7 @@ from zeropoint.materialize import litert_resize
 from zeropoint.materialize.counted_padding import CountedPadding, counted_padding
 from zeropoint.materialize.elementwise import CLAMPS, binary, clamped, encased
 from zeropoint.materialize.kernel import MaterializedKernel
+from zeropoint.materialize.litert_division import word_quotient
 from zeropoint.materialize.litert_softmax import log_softmax, softmax
 from zeropoint.materialize.litert_squared_difference import squared_difference
 from zeropoint.materialize.reduction import summed
@@ -61,10 +62,12 @@ from zeropoint.materialize.storage import (
     stored_input,
     widened,
 )
+from zeropoint.materialize.words import Words
 from zeropoint.numerics.elementwise import litert_adds
 from zeropoint.numerics.litert import function_table, mean_multiplier
-from zeropoint.numerics.litert_division import quotient_table
+from zeropoint.numerics.litert_division import divides, quotient_multiplier, quotient_table
 from zeropoint.numerics.litert_words import interpolation_table, whole_table
+from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour, accumulator_limit, ratio_of_scales
 from zeropoint.numerics.rounding import INT32_MAX
 
@@ -192,16 +195,18 @@ def add(kernel: MaterializedKernel) -> SSAValue:
 
 
 def divide(kernel: MaterializedKernel) -> SSAValue:
-    """A quotient of 8-bit values, as a table of the runtime's 65,536 quotients at 256 a + b + 128.
+    """A quotient of 8-bit values, as a table of the runtime's 65,536 quotients at 256 a + b + 128; of 16-bit values, in
+    fixed point.
 
     For scales that the runtime refuses, the quotient is a float division, as the exporter writes it.
     """
     op = next(op for op in kernel.body if isinstance(op, DivideOp))
     kinds = [*(_source_type(kernel, operand) for operand in op.operands), kernel.output_type]
-    if any(not kind.is_per_layer or not kind.storage.type.signed or kind.storage.type.width != 8 for kind in kinds):
+    widths = {kind.storage.type.width for kind in kinds}
+    if any(not kind.is_per_layer or not kind.storage.type.signed for kind in kinds) or widths not in ({8}, {16}):
         return binary(kernel)
-    entries = quotient_table(*(kind.affine for kind in kinds))
-    if entries is None:
+    affine = [kind.affine for kind in kinds]
+    if not divides(*affine):
         return binary(kernel)
     bounds = Bounds()
     for each in kernel.body:
@@ -209,9 +214,27 @@ def divide(kernel: MaterializedKernel) -> SSAValue:
             kernel.retyped(each, kernel.type_of(each.operand))
         elif each is not op:
             bounds.then(each, kernel.weights)
+    found = _byte_quotient(kernel, op, affine) if widths == {8} else _word_quotient(kernel, op, affine)
+    return kernel.bounded(found, bounds, kernel.region)
+
+
+def _byte_quotient(kernel: MaterializedKernel, op: DivideOp, kinds: Sequence[AffineParameters]) -> SSAValue:
+    entries = quotient_table(*kinds)
+    assert entries is not None
     index = _pair(kernel, kernel.values[op.lhs], kernel.values[op.rhs])
     found = kernel.insert(TableOp(index, kernel.constant(entries.astype(np.int8)), with_element(index, i8)), op).result
-    return kernel.bounded(expressed(kernel, found), bounds, kernel.region)
+    return expressed(kernel, found)
+
+
+def _word_quotient(kernel: MaterializedKernel, op: DivideOp, kinds: Sequence[AffineParameters]) -> SSAValue:
+    run, (first, second, wanted) = Words(kernel), kinds
+    sides = [
+        run.subtract(run.stored(operand), int(kind.zero_point))
+        for operand, kind in zip(op.operands, (first, second), strict=True)
+    ]
+    steps = word_quotient(run, sides[0], sides[1], quotient_multiplier(first, second, wanted))
+    stored = run.clamped(run.add(steps, int(wanted.zero_point)), wanted.storage_min, wanted.storage_max)
+    return run.quantized(stored)
 
 
 def _source_type(kernel: MaterializedKernel, value: SSAValue) -> UniformQuantizedType:

@@ -33,6 +33,7 @@ from xdsl.ir import SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.fxpmath import TableOp
 from zeropoint.ir.tensors import shape_of, with_element
+from zeropoint.materialize.litert_fixed_point import reciprocal, rounded_away, times
 from zeropoint.materialize.words import Words
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.litert_exponentials import FRACTION_BITS, distances, exponentials
@@ -45,10 +46,6 @@ ONE = 1 << (31 - SUM_BITS)
 MOST_TERMS = (1 << SUM_BITS) - 1
 """The length of a row up to which the sum has at most 31 bits. The runtime's sums have no more: its results for longer
 rows are defined where the sum is less."""
-FIRST, SLOPE = 1515870810, -1010580540
-"""48/17 and -32/17, with 29 fractional bits: the line that Newton's method starts from."""
-STEPS = 3
-UNIT = 1 << 29
 ROOT, FOURTH_ROOT, LOG_2 = 1518500250, 1805811301, 1488522236
 """sqrt(1/2), its root, and log(2), with 31 fractional bits."""
 ALPHA_N, ALPHA_D, ALPHA_I, ALPHA_F = 117049297, 127690142, 1057819769, 638450708
@@ -65,8 +62,8 @@ def byte_softmax(run: Words, scores: SSAValue, axis: int, scale: float) -> SSAVa
     total, zeros = _total(run, index, table, axis)
     power = run.clamped(run.raised(1, run.subtract(zeros, 1)), 1, 1 << (SUM_BITS - 1))
     half = run.clamped(run.multiply(total, power), 1 << 30, INT32_MAX)
-    factor = run.along(_reciprocal(run, half), scores, axis)
-    product = _times(run, run.converted(_looked_up(run, index, table), i64), factor)
+    factor = run.along(reciprocal(run, half), scores, axis)
+    product = times(run, run.converted(_looked_up(run, index, table), i64), factor)
     nearest = run.clamped(run.raised(1, run.subtract(34, zeros)), 1 << 22, 1 << 33)
     rounded = run.add(run.clamped(product, 0, INT32_MAX), run.along(nearest, scores, axis))
     shares = run.shifted(rounded, run.along(run.clamped(run.subtract(35, zeros), 23, 34), scores, axis))
@@ -106,21 +103,6 @@ def _total(run: Words, index: SSAValue, table: IntArray, axis: int) -> tuple[SSA
     return run.converted(total, i64), run.converted(run.clamped(zeros, 1, SUM_BITS), i64)
 
 
-def _times(run: Words, left: SSAValue, right: SSAValue | int) -> SSAValue:
-    """The product of numbers of 31 fractional bits, rounded half up."""
-    return run.rounded(run.multiply(left, right), 31)
-
-
-def _reciprocal(run: Words, half: SSAValue) -> SSAValue:
-    """1 / (2 * half) with 31 fractional bits, less than 1."""
-    x = run.add(_times(run, half, SLOPE), FIRST)
-    for _ in range(STEPS):
-        missing = run.subtract(UNIT, _times(run, half, x))
-        x = run.add(x, run.multiply(_times(run, x, missing), 4))
-        x = run.clamped(x, UNIT >> 1, INT32_MAX)
-    return run.minimum(run.multiply(x, 2), INT32_MAX)
-
-
 def _logarithm(run: Words, total: SSAValue, zeros: SSAValue) -> SSAValue:
     """The natural logarithm of a sum with 26 fractional bits.
 
@@ -130,20 +112,20 @@ def _logarithm(run: Words, total: SSAValue, zeros: SSAValue) -> SSAValue:
     r, z = _normalized(run, total, zeros)
     p = run.rounded(run.add(r, FOURTH_ROOT), 1)
     q = run.multiply(run.subtract(r, FOURTH_ROOT), 2)
-    square = _times(run, q, q)
-    above = run.add(_times(run, q, r), _times(run, _times(run, q, square), ALPHA_N))
-    inner = run.add(run.add(q, ALPHA_I), _times(run, square, ALPHA_D))
-    below = run.add(_times(run, p, inner), _times(run, q, ALPHA_F))
+    square = times(run, q, q)
+    above = run.add(times(run, q, r), times(run, times(run, q, square), ALPHA_N))
+    inner = run.add(run.add(q, ALPHA_I), times(run, square, ALPHA_D))
+    below = run.add(times(run, p, inner), times(run, q, ALPHA_F))
     half = run.clamped(run.add(run.shifted(below, 1), 1 << 30), 1 << 30, INT32_MAX)
-    rest = _times(run, _rounded_away(run, above, 6), _reciprocal(run, half))
-    return run.multiply(run.add(_times(run, z, LOG_2), rest), 2)
+    rest = times(run, rounded_away(run, above, 6), reciprocal(run, half))
+    return run.multiply(run.add(times(run, z, LOG_2), rest), 2)
 
 
 def _normalized(run: Words, total: SSAValue, zeros: SSAValue) -> tuple[SSAValue, SSAValue]:
     """r with 31 fractional bits, and z with 25: the lesser r of the sum, and of the sum times sqrt(1/2)."""
     power = run.clamped(run.raised(1, run.subtract(zeros, 1)), 1, 1 << (SUM_BITS - 1))
-    first = _times(run, run.clamped(run.multiply(total, power), 1 << 30, INT32_MAX), ROOT)
-    lowered = run.clamped(_times(run, total, ROOT), 1, INT32_MAX)
+    first = times(run, run.clamped(run.multiply(total, power), 1 << 30, INT32_MAX), ROOT)
+    lowered = run.clamped(times(run, total, ROOT), 1, INT32_MAX)
     others = run.subtract(run.clamped(run.leading_zeros(run.converted(lowered, i32)), 1, SUM_BITS + 1), 1)
     others = run.converted(others, i64)
     second = run.multiply(total, run.clamped(run.raised(1, others), 1, 1 << SUM_BITS))
@@ -151,9 +133,3 @@ def _normalized(run: Words, total: SSAValue, zeros: SSAValue) -> tuple[SSAValue,
     z_first = run.add(run.multiply(run.subtract(SUM_BITS, zeros), 1 << 25), QUARTER)
     z_second = run.subtract(run.multiply(run.subtract(SUM_BITS, others), 1 << 25), QUARTER)
     return run.clamped(r, 1 << 30, INT32_MAX), run.maximum(z_first, z_second)
-
-
-def _rounded_away(run: Words, value: SSAValue, bits: int) -> SSAValue:
-    """value / 2^bits, halves away from zero."""
-    negative = run.shifted(value, 63)
-    return run.shifted(run.add(run.add(value, negative), 1 << bits >> 1), bits)

@@ -38,7 +38,7 @@ ONE = 1 << 29
 NEWTON_STEPS = 3
 
 
-def _multiplier(first: AffineParameters, second: AffineParameters, wanted: AffineParameters) -> tuple[int, int]:
+def quotient_multiplier(first: AffineParameters, second: AffineParameters, wanted: AffineParameters) -> tuple[int, int]:
     """(M, S) of s_a / (s_b * s_out). The runtime computes this ratio in f32."""
     # LiteRT computes the ratio of scales in f32, and converts it to f64 only then.
     given, divisor, result = (np.float32(each.scale) for each in (first, second, wanted))
@@ -53,7 +53,7 @@ def _multiplier(first: AffineParameters, second: AffineParameters, wanted: Affin
 def divides(first: AffineParameters, second: AffineParameters, wanted: AffineParameters) -> bool:
     """Whether LiteRT's DIV computes the quotients of all stored integers, which is the case if every shift is in 0..31
     bits."""
-    _, exponent = _multiplier(first, second, wanted)
+    _, exponent = quotient_multiplier(first, second, wanted)
     return int(second.reach).bit_length() - 1 <= exponent <= BITS - int(first.reach).bit_length()
 
 
@@ -64,7 +64,7 @@ def quotient_table(first: AffineParameters, second: AffineParameters, wanted: Af
     """
     if not divides(first, second, wanted):
         return None
-    mantissa, exponent = _multiplier(first, second, wanted)
+    mantissa, exponent = quotient_multiplier(first, second, wanted)
     dividend, divisor = np.meshgrid(STORED - int(first.zero_point), STORED - int(second.zero_point), indexing="ij")
     # LiteRT's reciprocal takes positive numbers only.
     dividend, divisor = np.where(divisor < 0, -dividend, dividend), np.abs(divisor)
