@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Operation
 
 from zeropoint.export.errors import ExportError
 from zeropoint.ir.annotations import FLOAT_REASON
-from zeropoint.ir.stablehlo import ConvolutionOp
+from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
+from zeropoint.ir.tensors import element_of
 
 TABLES: Mapping[str, tuple[str, str]] = {
     "ONNX": ("zeropoint.export.onnx.floats", "--target onnxruntime -o model.onnx"),
@@ -28,7 +29,12 @@ def missing_in_float(op: Operation, format_name: str) -> ExportError:
     others = [options for name, (module, options) in TABLES.items() if name != format_name and _has(module, op)]
     use = f"use {' or '.join(others)}, " if others else ""
     found = f"found {op.name}, expected an op that {format_name} has in float"
-    if isinstance(op, ConvolutionOp):
+    if isinstance(op, ConvolutionOp | DotGeneralOp) and not isinstance(element_of(op.results[0]), AnyFloat):
+        found = (
+            f"found a contraction of {element_of(op.results[0])} values, expected integers of 8 bits minus a zero point"
+        )
+        found += " in i32, by constant weights if it is a convolution, whose sums floats hold"
+    elif isinstance(op, ConvolutionOp):
         found = f"found computed weights of a convolution, expected constant ones for {format_name}"
     return ExportError(
         f"{found}{why}; {use}replace it in the model, or run the model with --target cpu",

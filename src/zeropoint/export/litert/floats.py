@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i1, i32
+from xdsl.dialects.builtin import AnyFloat, f32, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -342,7 +342,9 @@ def pad(op: hlo.PadOp, emit: LitertEmission) -> None:
 
 
 def dot_general(op: hlo.DotGeneralOp, emit: LitertEmission) -> None:
-    """BATCH_MATMUL."""
+    """BATCH_MATMUL of floats. Integers that floats hold are floats here (`exact_contractions.py`)."""
+    if not isinstance(element_of(op.results[0]), AnyFloat):
+        raise missing_in_float(op, "LiteRT")
     sides = [_source(emit, value) for value in op.operands]
     matmul(op, sides, [element_of(value) for value in (*op.operands, op.results[0])], _result(emit, op), emit)
 

@@ -12,6 +12,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import OpResult
 
 from zeropoint.expand import expand_functions
+from zeropoint.export.exact_contractions import contract_in_float
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.layout import image_layout
@@ -50,7 +51,7 @@ def litert_model(
     be [batch, height, width, channels]. Raises ExportError for an op that LiteRT has no operator for.
     """
     # LiteRT's convolutions and pools support only channels-last images.
-    program = KERNELS.flat(image_layout(program, ports=channels_last, by_heads=True))
+    program = KERNELS.flat(image_layout(contract_in_float(program), ports=channels_last, by_heads=True))
     program = expand_functions(program, OPERATORS)
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}

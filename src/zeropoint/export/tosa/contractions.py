@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute
 
 from zeropoint.export.convolutions import ConvolutionForm
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
+from zeropoint.export.missing import missing_in_float
 from zeropoint.export.tosa.arithmetic import requantized, zero, zero_point_of
 from zeropoint.export.tosa.builder import FunctionBuilder, TosaValue, integers
 from zeropoint.export.tosa.emission import TosaEmission
@@ -256,8 +258,10 @@ def matmul(
 
 
 def dot_general(op: DotGeneralOp, emit: TosaEmission) -> None:
-    """MATMUL of floats."""
+    """MATMUL of floats. Integers that floats hold are floats here (`exact_contractions.py`)."""
     kind = element_of(op.results[0])
+    if not isinstance(kind, AnyFloat):
+        raise missing_in_float(op, "TOSA")
     sides = [emit.operand(value, element_of(value)) for value in op.operands]
     emit.define(op.results[0], kind, matmul(op, sides, [zero(emit.f, "f32")] * 2, "f32", emit))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
@@ -16,7 +17,7 @@ from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
-from zeropoint.ir.stablehlo import BroadcastInDimOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvertOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
@@ -25,7 +26,7 @@ INDEX_LIMIT = np.iinfo(np.int32)
 
 
 def element_text(kind: Attribute, op: Operation | None) -> str:
-    """The element type of a value: the storage type of a quantized one, and i32 for i64.
+    """The element type of a value: the storage type of a quantized one, and i32 for i64 and for floats converted to u8.
 
     Raises ExportError if TOSA does not have the type.
     """
@@ -36,8 +37,14 @@ def element_text(kind: Attribute, op: Operation | None) -> str:
     name = element_dtype(kind).name
     if name == "int64":  # positions and sizes, which fit 32 bits; TOSA has no 64-bit integers
         return "i32"
+    if name == "uint8" and isinstance(op, ConvertOp) and isinstance(element_of(op.operand), AnyFloat):
+        return "i32"  # as dynamic quantization makes them: of 0..255
     if name not in ELEMENTS:
-        raise ExportError(f"found a tensor of {name}, expected one of: {', '.join(ELEMENTS)}, int64", op)
+        raise ExportError(
+            f"found a tensor of {name}, expected one of: {', '.join(ELEMENTS)}, int64; use --target onnxruntime -o "
+            "model.onnx, or another type in the model",
+            op,
+        )
     return ELEMENTS[name]
 
 
@@ -105,6 +112,8 @@ class TosaEmission:
                 raise ExportError(
                     f"found integers up to {np.abs(array).max()}, expected 32 bits: TOSA has no wider ones"
                 )
+            array = array.astype(np.int32)
+        elif array.dtype == np.uint8:
             array = array.astype(np.int32)
         return self.f.constant(array)
 

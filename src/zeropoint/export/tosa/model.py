@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from zeropoint.expand import expand_functions
 from zeropoint.export.errors import ExportError
+from zeropoint.export.exact_contractions import contract_in_float
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.layout import image_layout
@@ -47,7 +48,7 @@ def tosa_text(
     """
     if program.profile != PROFILE:
         raise ExportError(f"found profile '{program.profile}', expected '{PROFILE}', whose arithmetic TOSA has")
-    program = expand_functions(image_layout(program, ports=channels_last, by_heads=False), OPERATORS)
+    program = expand_functions(image_layout(contract_in_float(program), ports=channels_last, by_heads=False), OPERATORS)
     emit = TosaEmission(FunctionBuilder(), program.weights, named_profile(PROFILE))
     stored: dict[str, object] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
