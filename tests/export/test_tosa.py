@@ -55,6 +55,7 @@ def test_the_model_s_own_layout(digits: Quantization, tmp_path: Path) -> None:
     np.testing.assert_allclose(run(sample)["probabilities"], predict(sample)["probabilities"], rtol=0, atol=1e-6)
 
 
+@runs
 def test_integer_inputs_and_outputs(tmp_path: Path) -> None:
     model, samples = integer_outputs.quantized("Relu", ".tosa.mlir"), integer_outputs.samples()
     assert model.quantization is not None

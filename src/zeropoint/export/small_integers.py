@@ -25,7 +25,7 @@ MOST_BYTES = 2
 """The size of a type whose bounds count as small."""
 DEPTH = 20
 """How many ops are followed from a value to those that make it."""
-Bounds = tuple[int, int]
+IntegerSpan = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SmallIntegers:
         bounds = self._bounds(value, DEPTH)
         return None if bounds is None else max(map(abs, bounds))
 
-    def _bounds(self, value: SSAValue, depth: int) -> Bounds | None:
+    def _bounds(self, value: SSAValue, depth: int) -> IntegerSpan | None:
         array = constant_array(value, self.weights)
         if array is not None and array.size and array.dtype.kind in "iu":
             return int(array.min()), int(array.max())
@@ -74,7 +74,7 @@ class SmallIntegers:
         return _made(op, known) if len(known) == len(sides) else None
 
 
-def _made(op: Operation, sides: list[Bounds]) -> Bounds | None:
+def _made(op: Operation, sides: list[IntegerSpan]) -> IntegerSpan | None:
     """The bounds of the integers that an op makes of integers in `sides`."""
     match op:
         case ConvertOp() | ReshapeOp() | TransposeOp() | SliceOp() | BroadcastInDimOp():
