@@ -96,6 +96,6 @@ def test_a_product_of_wide_integers_is_refused(target: str, tmp_path: Path) -> N
           : (tensor<2x3xi32>, tensor<3x4xi32>) -> tensor<2x4xi32>
         return %y : tensor<2x4xi32>
       }"""
-    with pytest.raises(ExportError, match="found a contraction of i32 values, expected 8-bit"):
+    with pytest.raises(ExportError, match="a contraction of i32 values, expected i32 values that are 8-bit"):
         made(text, target, tmp_path)
     assert not list(tmp_path.iterdir())

@@ -29,11 +29,9 @@ def missing_in_float(op: Operation, format_name: str) -> ExportError:
     others = [options for name, (module, options) in TABLES.items() if name != format_name and _has(module, op)]
     use = f"use {' or '.join(others)}, " if others else ""
     found = f"found {op.name}, expected an op that {format_name} has in float"
-    if isinstance(op, ConvolutionOp | DotGeneralOp) and not isinstance(element_of(op.results[0]), AnyFloat):
-        found = (
-            f"found a contraction of {element_of(op.results[0])} values, expected integers of 8 bits minus a zero point"
-        )
-        found += " in i32, by constant weights if it is a convolution, whose sums floats hold"
+    if isinstance(op, ConvolutionOp | DotGeneralOp) and not isinstance(kind := element_of(op.results[0]), AnyFloat):
+        found = f"found a contraction of {kind} values, expected i32 values that are 8-bit integers minus a zero point"
+        use = f"use {TABLES['ONNX'][1]}, "
     elif isinstance(op, ConvolutionOp):
         found = f"found computed weights of a convolution, expected constant ones for {format_name}"
     return ExportError(
