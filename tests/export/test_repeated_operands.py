@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 from zeropoint.export import ExportOptions, export_program
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.frontend.litert.reader import read_model
 from zeropoint.frontend.onnx import load_onnx_model
+from zeropoint.frontend.sources import load_source
 from zeropoint.interp import Interpreter
 from zeropoint.pipeline import Options, quantize
 
@@ -69,3 +70,27 @@ def test_a_constant_of_equal_numbers_may_have_the_shape_of_the_other_operand(
     file = LiteRTFile(tmp_path / "m.tflite", reference=True)
     for sample in samples:
         np.testing.assert_array_equal(Interpreter(result.quantized)(sample)["y"], file(sample)["y"])
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul", "Max"])
+@pytest.mark.parametrize("constant", [(), (1,), (8,), (4, 1), (3, 4, 8), (1, 4, 8)])
+def test_an_expanded_operand_beside_a_constant_of_any_shape(constant: tuple[int, ...], op: str, tmp_path: Path) -> None:
+    """A file with a constant of fewer dimensions had a BROADCAST_TO, which a second export left out."""
+    proto = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[3,8] x) => (float[3,4,8] y)
+        <int64[3] whole = {3, 4, 8}, int64[1] middle = {1}> {
+        s = Sigmoid(x)  u = Unsqueeze(s, middle)  e = Expand(u, whole)  y = OP(e, k) }""".replace("OP", op)
+    )
+    values = np.random.default_rng(9).normal(0.5, 0.1, constant).astype(np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(np.asarray(values), "k"))
+    samples = [{"x": np.random.default_rng(i).normal(0, 1, (3, 8)).astype(np.float32)} for i in range(2)]
+    paths = [tmp_path / f"{which}.tflite" for which in ("first", "second")]
+    first = quantize(load_onnx_model(proto, {}), samples, Options(target="litert", effort="none"))
+    export_program(first.propagated, paths[0], ExportOptions())
+    second = quantize(load_source(paths[0]), [], Options(target="litert"))
+    export_program(second.propagated, paths[1], ExportOptions())
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    file = LiteRTFile(paths[0], reference=True)
+    for sample in samples:
+        for made in (first, second):
+            np.testing.assert_array_equal(Interpreter(made.quantized)(sample)["y"], file(sample)["y"])

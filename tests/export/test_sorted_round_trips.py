@@ -56,3 +56,8 @@ def test_sorted_integers_are_the_same_program_after_an_import(
         for output, array in expected.items():
             np.testing.assert_array_equal(found[output], array)
     assert operators(paths[0]) == operators(paths[1])
+    if suffix == "tflite":
+        first_parts, second_parts = (
+            {tensor.name for tensor in read_model(path.read_bytes()).tensors if "/" in tensor.name} for path in paths
+        )
+        assert first_parts == second_parts

@@ -9,6 +9,7 @@ from xdsl.ir.core import Use
 
 from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.litert.emission import LitertEmission
+from zeropoint.ir.constants import is_constant
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp
 from zeropoint.ir.tensors import shape_of
@@ -37,7 +38,7 @@ def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
 
 
 def _is_repeated(use: Use) -> bool:
-    """Whether a reader repeats this operand: its other one has the shape of the result, or a dimension was lost."""
+    """Whether a reader repeats this operand: its other one has the shape of the result, as constants have in files."""
     reader = use.operation
     if not isinstance(reader, QuantizeRegionOp) or not reader.is_quantized:
         return False
@@ -46,7 +47,8 @@ def _is_repeated(use: Use) -> bool:
     (value, *others) = (reader.inputs[use.index], *(v for i, v in enumerate(reader.inputs) if i != use.index))
     reads_it = reader.input_specs.data[use.index] == _made_as(value)
     return reads_it and any(
-        other is not value and shape_of(other) == shape_of(reader.outputs[0]) and not _is_broadcast(other)
+        other is not value
+        and (is_constant(other) or (shape_of(other) == shape_of(reader.outputs[0]) and not _is_broadcast(other)))
         for other in others
     )
 

@@ -66,6 +66,16 @@ def _check_shapes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> No
             raise ModelError(f"found shape {'x'.join(map(str, shape))} for '{name}', expected {expected}")
 
 
+SORTED = ("/values", "/indices")
+"""What the exporter appends to the name of a sort for the results of TOPK_V2."""
+
+
+def _result_name(operator: Operator, position: int, model: LiteRtModel) -> str:
+    """The name of the op that makes a result: that of its tensor, without what the exporter appended."""
+    name = model.tensors[operator.outputs[position]].name
+    return name.removesuffix(SORTED[position]) if operator.name == "TOPK_V2" and position < len(SORTED) else name
+
+
 def _described(operator: Operator, model: LiteRtModel) -> str:
     """The operator in messages, named after its first result: `'block/conv' (CONV_2D)`."""
     name = model.tensors[operator.outputs[0]].name if operator.outputs else str(operator.index)
@@ -169,7 +179,7 @@ class _Importer:
                 raise NodeError
             if not operator.outputs:
                 raise NodeError("found no outputs, expected at least one")
-            self._build.location = name_location(self._model.tensors[operator.outputs[0]].name)
+            self._build.location = name_location(_result_name(operator, 0, self._model))
             last = self._block.last_op
             with inside(f"options of operator {where}"):
                 found = self._converted(operator, converter)
@@ -178,9 +188,9 @@ class _Importer:
             results = found if isinstance(found, tuple) else (found,)
             if len(results) != len(operator.outputs):
                 raise NodeError(f"found {len(operator.outputs)} outputs, expected {len(results)}")
-            for index, value in zip(operator.outputs, results, strict=True):
+            for position, (index, value) in enumerate(zip(operator.outputs, results, strict=True)):
                 self._check_result(self._model.tensors[index], value)
-                self._build.location = name_location(self._model.tensors[index].name)
+                self._build.location = name_location(_result_name(operator, position, self._model))
                 if isinstance(value.owner, Operation) and len(results) > 1:
                     value.owner.location = self._build.location
                 if self._is_padding(operator):
