@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,37 @@ def test_stored_weights_leave_as_integers_and_give_our_numbers(
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", options, providers=["CPUExecutionProvider"])
     (found,) = session.run(None, sample())
     np.testing.assert_allclose(found, Interpreter(result.quantized)(sample())["y"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("points", [True, False])
+@pytest.mark.parametrize("stored", ["INT4", "UINT4", "INT8", "UINT8"])
+def test_blocks_of_a_file_whose_last_block_is_shorter(stored: str, points: bool, tmp_path: Path) -> None:
+    """40 rows in blocks of 16: the first export is in blocks of 8, with the same names; so is the second."""
+    random, span = np.random.default_rng(0), 2 ** int(stored[-1])
+    low = 0 if stored.startswith("U") else -span // 2
+    kind = getattr(onnx.TensorProto, stored)
+    integers = [
+        onnx.helper.make_tensor(name, kind, shape, random.integers(low, low + span, shape).ravel().tolist())
+        for name, shape in [("w", (40, 6)), *([("z", (3, 6))] if points else [])]
+    ]
+    scales = onnx.numpy_helper.from_array(random.uniform(0.01, 0.1, (3, 6)).astype(np.float32), "s")
+    names = [tensor.name for tensor in (integers[0], scales, *integers[1:])]
+    nodes = [
+        onnx.helper.make_node("DequantizeLinear", names, ["d"], axis=0, block_size=16),
+        onnx.helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    ports = [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", (3, 40)), ("y", (3, 6)))]
+    graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:], [*integers, scales])
+    paths = [tmp_path / f"{name}.onnx" for name in ("given", "first", "second")]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10), paths[0])
+    x = {"x": random.normal(0, 1, (3, 40)).astype(np.float32)}
+    for given, made in pairwise(paths):
+        rule = {"name": "y", "activations": "float"}
+        zp.quantize(given, None, target="onnxruntime", recipe={"rules": [rule]}).export(made)
+    assert paths[1].read_bytes() == paths[2].read_bytes()
+    assert "w" in {tensor.name for tensor in onnx.load(paths[1]).graph.initializer}
+    expected, found = (onnx.reference.ReferenceEvaluator(onnx.load(path)).run(None, x)[0] for path in paths[:2])
+    np.testing.assert_array_equal(found, expected)
 
 
 FORMS: list[tuple[dict[str, object], int]] = [

@@ -25,5 +25,6 @@ def stored_constant(op: StorageCastOp, emit: OnnxEmission) -> None:
     kind, stored = element_of(result), emit.array(op.operands[0])
     if stored is None or not isinstance(kind, UniformQuantizedType):
         raise missing_in_float(op, "ONNX")
-    name = emit.builder.constant(emit.name(result), stored.astype(file_dtype(kind)))
+    # The name of the result would be reserved for a node.
+    name = emit.builder.constant(emit.name(op.operands[0]), stored.astype(file_dtype(kind)))
     emit.put(result, Tensor(name, kind, stored.shape))
