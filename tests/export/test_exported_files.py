@@ -18,6 +18,7 @@ from zeropoint.export.onnx.runtime import OnnxFile
 from zeropoint.frontend import ModelError
 from zeropoint.frontend.exported import Origin, origin_of
 from zeropoint.ir.text import parse_program
+from zeropoint.litert_schema import schema
 from zeropoint.pipeline import Options, quantize
 
 MODEL = str(DIGITS / "digits.onnx")
@@ -151,6 +152,21 @@ def test_a_broken_tflite_file_never_reaches_the_runtime(folder: Path, tmp_path: 
         origin_of(tmp_path / "cut.tflite")
     found = answer("compare", MODEL, tmp_path / "cut.tflite", "--data", folder / "data.npz")
     assert (found.exit_code, found.output.count("\n")) == (2, 1), found.output
+
+
+def test_an_output_of_the_signature_that_the_graph_does_not_return_is_refused(folder: Path, tmp_path: Path) -> None:
+    """LiteRT has no values for it; the ValueError of its `get_tensor` was an internal error."""
+    pytest.importorskip("ai_edge_litert")
+    flatbuffers, found = pytest.importorskip("flatbuffers"), schema()
+    model = found.ModelT.InitFromObj(found.Model.GetRootAsModel((folder / "d.tflite").read_bytes(), 0))
+    (graph,) = model.subgraphs
+    graph.outputs = np.array([graph.operators[0].outputs[0]], np.int32)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    (tmp_path / "other.tflite").write_bytes(bytes(builder.Output()))
+    ran = answer("compare", MODEL, tmp_path / "other.tflite", "--data", folder / "data.npz")
+    assert (ran.exit_code, ran.output.count("\n")) == (2, 1), ran.output
+    assert "in the file's signature, which its graph does not return" in ran.output
 
 
 QUOTIENT = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"}, %d: tensor<1x4xf32> {zeropoint.name = "d"})

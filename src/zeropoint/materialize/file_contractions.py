@@ -66,6 +66,8 @@ class FileContraction:
         data, filters = read_type(region.inputs[0]), _pinned(region.inputs[1])
         if data is None or filters is None or constant_array(region.inputs[1], weights) is None:
             return None
+        if not target.real_biases and not data.storage.type.signed:
+            filters = filters.signed  # onnxruntime's products of u8 have weights of u8, too: zero point 128 is 0 in i8
         readers = set(map(type_at, region.outputs[0].uses))
         result = next(iter(readers)) if len(readers) == 1 else None
         if not target.channel_scales and readers != {None}:

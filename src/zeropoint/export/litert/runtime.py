@@ -81,9 +81,18 @@ class LiteRTFile:
             raise ExportError(f"{self._path}: LiteRT failed on this sample: {' '.join(str(error).split())}") from error
         found: dict[str, Array] = {}
         for name, detail in self._outputs.items():
-            value = _real(self._interpreter.get_tensor(detail["index"]), detail)
+            value = _real(self._computed(name, detail["index"]), detail)
             found[name] = value.transpose(np.argsort(port_order(self._metadata, "outputs", name, value.ndim)))
         return found
+
+    def _computed(self, name: str, index: int) -> Array:
+        try:
+            return self._interpreter.get_tensor(index)
+        except ValueError as error:  # LiteRT frees the memory of tensors that the graph does not return
+            raise ExportError(
+                f"{self._path}: found the output '{name}' in the file's signature, which its graph does not return, "
+                "expected one that it returns; the file is broken, export it again"
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ OPENVINO = "openvino"
 JOINED = "concatenate"
 TRANSPOSED = "transpose_convolution"
 HARD_SIGMOID = "hard_sigmoid"
+SAME_SIGNS = frozenset({"add", "multiply"})
+"""Kernels whose float arithmetic rounds otherwise than the integer kernel, which needs one signedness."""
 BYTE = 8
 """The width in bits of what integer kernels with real biases read and return."""
 FLAT = 2
@@ -110,7 +112,7 @@ class _Types:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
         results = {value: self._of_result(value) or self._joined(region) for value in filter(is_float, region.outputs)}
         marks = {name for op in region.body.block.ops for name in op.attributes}
-        marked = FILE_HAS_FLOATS in marks or _is_of_nodes(region)
+        marked = FILE_HAS_FLOATS in marks or _is_of_nodes(region) or self._mixes_signs(region)
         if SCALED_AFTER in marks and self.target.profile != OPENVINO:
             self.scaled.append(region)
             marked = True
@@ -133,6 +135,13 @@ class _Types:
         for value, found in results.items() if not _moves(region) else ():
             if found is not None and self._stated(value) is None:
                 self.moved_back[region] = found
+
+    def _mixes_signs(self, region: QuantizeRegionOp) -> bool:
+        """Whether operands or result of a product are of i8 and others of u8, which onnxruntime computes in floats."""
+        if self.target.profile != ONNXRUNTIME or region.logical_kernel.data not in SAME_SIGNS:
+            return False
+        kinds = [*map(self._of_moved, region.inputs), *map(self._of_result, region.outputs)]
+        return len({kind.storage.type.signed for kind in kinds if kind is not None}) > 1
 
     def _pads_stored_zeros(self, region: QuantizeRegionOp) -> UniformQuantizedType | None:
         """The type of what a mean reads, if OpenVINO pads it with stored zeros; None for others."""
