@@ -418,3 +418,14 @@ def test_what_the_import_of_a_model_in_memory_does_not_expect_is_an_error_of_the
     monkeypatch.setitem(CONVERTERS, "Relu", fails)
     with pytest.raises(zp.Error, match=r"unreadable .* \(ZeroDivisionError: division by zero, node "):
         zp.load(one_op("Relu", {"x": (4,)}))
+
+
+def test_a_tensor_of_the_wrong_size_is_named_where_shapes_are_computed(tmp_path: Path) -> None:
+    """The error was one of the evaluation of shapes: "buffer size must be a multiple of element size"."""
+    proto = parse_model("""<ir_version: 9, opset_import: ["" : 17]> g (float[2,3] x) => (float[6] y)
+        <float[3] b = {1, 2, 3}, int64[1] whole = {-1}> {
+        s = Shape(x)  n = ReduceProd<keepdims = 1>(s)  a = Add(x, b)  y = Reshape(a, n) }""")
+    (broken,) = (tensor for tensor in proto.graph.initializer if tensor.name == "b")
+    broken.CopyFrom(numpy_helper.from_array(np.zeros(3, np.float32), "b"))
+    broken.raw_data = broken.raw_data[:-1]
+    assert "tensor 'b': found 11 bytes of data, expected 12 for shape [3]" in refusal(proto, tmp_path)

@@ -17,6 +17,7 @@ from zeropoint.frontend.constants import Constant, typed
 from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.growth import result_elements
+from zeropoint.frontend.onnx.tensors import read_tensor
 
 _SHAPE_OPS = frozenset({"Shape", "Size"})
 _FOLDED_ELEMENTS = 8192
@@ -199,5 +200,7 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
         fold_constants(ir_model, onnx_shape_inference=True, should_fold=is_small)
         return onnx_ir.to_proto(ir_model)
     except Exception as error:  # the evaluation of broken nodes may raise anything
+        for tensor in model.graph.initializer:
+            read_tensor(tensor, folder)  # a broken one has an error that names it
         reason = f": {error.__cause__}" if error.__cause__ else ""
         raise ModelError(f"found shape arithmetic that cannot be evaluated: {error}{reason}") from error
