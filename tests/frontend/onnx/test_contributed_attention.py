@@ -306,6 +306,19 @@ def test_attention_of_integers_computes_what_onnxruntime_does(name: str, tmp_pat
     same(tmp_path, "QAttention", inputs, **{"num_heads": 2, "constant": constant, **rest})
 
 
+@pytest.mark.parametrize("left_out", [(), ("k", "s")])
+def test_embeddings_of_integers_are_those_of_onnxruntime(left_out: tuple[str, ...], tmp_path: Path) -> None:
+    arrays = {**TABLES, **NORM}
+    tables = {name: integers(array, np.uint8, 0.02, 120 + i) for i, (name, array) in enumerate(arrays.items())}
+    scales = {f"{name}s": np.array(0.02 + i / 999, np.float32) for i, name in enumerate(arrays)}
+    points = {f"{name}z": np.array(120 + i, np.uint8) for i, name in enumerate(arrays)}
+    mask = {"m": ints([1, 1, 0, 0], [1, 1, 1, 1])}
+    given: Given = {"i": WORDS, "k": KINDS, **tables, **mask, **scales, **points}
+    given = {name: None if name in left_out or name[:1] in left_out[1:] else array for name, array in given.items()}
+    constant = (*tables, *scales, *points)
+    same(tmp_path, "QEmbedLayerNormalization", given, ("y", "mask_index"), constant=constant)
+
+
 def test_attention_with_a_computed_scale_is_loaded(tmp_path: Path) -> None:
     """onnxruntime's dynamic quantization writes this."""
     nodes = [

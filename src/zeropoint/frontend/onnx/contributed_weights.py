@@ -1,6 +1,7 @@
 """Rewrite onnxruntime's operators on floats with integer weights: the standard operator with dequantized weights.
 
-Source: onnxruntime's contributed operators (`com.microsoft`), "MatMulNBits", "DynamicQuantizeLSTM" and "QAttention".
+Source: onnxruntime's contributed operators (`com.microsoft`), "MatMulNBits", "DynamicQuantizeLSTM",
+"QAttention" and "QEmbedLayerNormalization".
 """
 
 from __future__ import annotations
@@ -68,6 +69,21 @@ def attention_weights(node: NodeProto, run: IntegerRewriting) -> bool:
         weights = replace(weights, axis=1)
     inputs = [run.real(data), run.real(weights), *(input_at(node.input, index) for index in (2, 5, 8))]
     made = helper.make_node("Attention", inputs, node.output, node.name or node.output[0], domain=node.domain)
+    made.attribute.extend(node.attribute)
+    run.nodes.append(made)
+    return True
+
+
+def embedding_tables(node: NodeProto, run: IntegerRewriting) -> bool:
+    """Rewrite QEmbedLayerNormalization to `EmbedLayerNormalization` with dequantized tables, scale and bias."""
+    scales = range(8, 13)
+    tables = [
+        run.real(Quantized(table, input_at(node.input, scale), input_at(node.input, scale + 5))) if table else ""
+        for table, scale in zip((input_at(node.input, i) for i in range(2, 7)), scales, strict=True)
+    ]
+    inputs = [*node.input[:2], *tables, input_at(node.input, 7)]
+    name = node.name or node.output[0]
+    made = helper.make_node("EmbedLayerNormalization", inputs, node.output, name, domain=node.domain)
     made.attribute.extend(node.attribute)
     run.nodes.append(made)
     return True
