@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import zeropoint as zp
+from zeropoint.ir.text import print_program
 
 torch = pytest.importorskip("torch")
 functions: Any = torch.nn.functional
@@ -54,6 +55,14 @@ def dynamically_quantized(x: Any) -> Any:
     scale, zero = ops.choose_qparams.tensor(x, -128, 127, 1e-7, torch.int8)
     integers = ops.quantize_per_tensor.tensor(x, scale, zero, *bounds)
     return ops.dequantize_per_tensor.tensor(integers, scale, zero, *bounds)
+
+
+def dynamically_quantized_tokens(x: Any) -> Any:
+    importlib.import_module("torch.ao.quantization.fx._decomposed")
+    ops = torch.ops.quantized_decomposed
+    scale, zero = ops.choose_qparams_per_token_asymmetric(x, torch.int8)
+    integers = ops.quantize_per_token(x, scale, zero, -128, 127, torch.int8)
+    return ops.dequantize_per_token(integers, scale, zero, -128, 127, torch.int8, torch.float32)
 
 
 CASES: dict[str, Callable[[Any], Any]] = {
@@ -162,6 +171,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
         (x * 20).to(torch.int8).repeat(6, 2)[:, :8], (x * 9).to(torch.int8).repeat(3, 2)[:8, :8]
     ),
     "dynamic quantization": dynamically_quantized,
+    "dynamic quantization of tokens": dynamically_quantized_tokens,
 }
 
 
@@ -211,3 +221,50 @@ def test_large_matrices_are_refused() -> None:
     module = Case(lambda x: torch.linalg.inv(x.T @ x))
     with pytest.raises(zp.Error, match=r"aten.linalg_inv.*; inverses and determinants of up to 4 rows are loaded"):
         zp.load(module, example=torch.from_numpy(X))
+
+
+class Weights(torch.nn.Module):
+    """A linear layer with integer weights that have a scale, and maybe a zero point, for each group of columns."""
+
+    def __init__(self, group: int, bounds: tuple[int, int], zeros: bool) -> None:
+        super().__init__()
+        importlib.import_module("torch.ao.quantization.fx._decomposed")
+        torch.manual_seed(0)
+        self.group, self.bounds = group, bounds
+        self.register_buffer("weight", torch.randint(bounds[0], bounds[1] + 1, (5, 24), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(5, 24 // group) + 0.01)
+        found = torch.randint(-2, 3, (5, 24 // group), dtype=torch.int32)
+        self.register_buffer("zeros", found if zeros else None)
+
+    def forward(self, x: Any) -> Any:
+        dequantize = torch.ops.quantized_decomposed.dequantize_per_channel_group.default
+        settings = (*self.bounds, torch.int8, self.group, torch.float32)
+        return functions.linear(x, dequantize(self.weight, self.scales, self.zeros, *settings))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(
+    ("group", "bounds", "kind"), [(8, (-8, 7), "i8<-8:7>"), (8, (-128, 127), "i8"), (24, (-8, 7), "i8<-8:7>")]
+)
+def test_weights_with_groups_keep_their_integers(group: int, bounds: tuple[int, int], kind: str, zeros: bool) -> None:
+    module = Weights(group, bounds, zeros).eval()
+    x = torch.from_numpy(X.reshape(1, 18).repeat(2, 0).repeat(2, 1)[:, :24])
+    model = zp.load(module, example=x)
+    blocks = "0:1, 1:8" if group < 24 else "0"
+    assert f"!quant.uniform<{kind}:f32:{{{blocks}}}" in print_program(model.program).replace("f32:0,", "f32:{0},")
+    (found,) = model.interpreted()(x.numpy()).values()
+    np.testing.assert_allclose(found, module(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("group", [8, 24])
+def test_weights_of_torchao_keep_their_integers(group: int) -> None:
+    quantization = pytest.importorskip("torchao.quantization")
+    granularity = importlib.import_module("torchao.quantization.granularity").PerGroup(group)
+    module = torch.nn.Sequential(torch.nn.Linear(24, 5)).eval()
+    config = quantization.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=granularity)
+    quantization.quantize_(module, config)
+    x = torch.from_numpy(X.reshape(1, 18).repeat(2, 0).repeat(2, 1)[:, :24])
+    for model in (zp.load(module, example=x), zp.load(torch.export.export(module, (x,)))):
+        assert "!quant.uniform<i8<-8:7>:f32" in print_program(model.program)
+        (found,) = model.interpreted()(x.numpy()).values()
+        np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5, atol=1e-5)

@@ -21,6 +21,7 @@ import numpy as np
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.torch_decompositions import decomposed, exported_wrongly
+from zeropoint.frontend.torch_quantized import has_torchao_weights
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.tensors import Array
 from zeropoint.progress import phase
@@ -118,6 +119,8 @@ _Load = Callable[[Any], Program]
 
 def _imported(call: _Call, load: _Load) -> tuple[Any, Program]:
     """The `ONNXProgram` of a call, and the program. What PyTorch cannot export is decomposed, if it can be."""
+    if has_torchao_weights(call.model) and (again := call.decomposed()) is not None:
+        call = again
     try:
         made, program = _converted(call, load)
     except ModelError:

@@ -15,6 +15,7 @@ from typing import Any
 
 from zeropoint.frontend import torch_matrices as matrices
 from zeropoint.frontend import torch_orders as orders
+from zeropoint.frontend import torch_quantized as quantized
 from zeropoint.frontend import torch_special_functions as special
 from zeropoint.frontend import torch_windows as windows
 
@@ -250,35 +251,8 @@ def _put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) 
     return torch.where(mask, values.reshape(()), x)
 
 
-def _integer_product(a: Any, b: Any) -> Any:
-    torch: Any = importlib.import_module("torch")
-    return a.to(torch.int32) @ b.to(torch.int32)
-
-
-def _chosen_parameters(x: Any, least: int, most: int, eps: float, dtype: Any) -> Any:
-    """The scale and the zero point that cover the range of a value, as dynamic quantization computes them."""
-    del dtype
-    torch: Any = importlib.import_module("torch")
-    flat = x.reshape(-1)
-    low, high = flat.amin(0).clamp(max=0), flat.amax(0).clamp(min=0)
-    scale = ((high - low) / float(most - least)).clamp(min=eps)
-    zero = (least - (low / scale).round()).clamp(least, most)
-    return scale.to(torch.float64), zero.to(torch.int64)
-
-
-def _quantized(x: Any, scale: Any, zero: Any, least: int, most: int, dtype: Any) -> Any:
-    steps = (x * (1.0 / scale).to(x.dtype)).round() + zero.to(x.dtype)
-    return steps.clamp(least, most).to(dtype)
-
-
-def _dequantized(x: Any, scale: Any, zero: Any, *_: Any, out_dtype: Any = None) -> Any:
-    torch: Any = importlib.import_module("torch")
-    kind = torch.float32 if out_dtype is None else out_dtype
-    return (x.to(kind) - zero.to(kind)) * scale.to(kind)
-
-
 TABLE: Mapping[str, Decomposition] = {
-    "aten._int_mm.default": _integer_product,
+    "aten._int_mm.default": quantized.integer_product,
     "aten.adaptive_avg_pool3d.default": windows.adaptive_average_pool,
     "aten.adaptive_max_pool1d.default": windows.adaptive_max_pool,
     "aten.adaptive_max_pool2d.default": windows.adaptive_max_pool,
@@ -334,8 +308,13 @@ TABLE: Mapping[str, Decomposition] = {
         for op in ("_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa")
         for form in ("default", "vec")
     },
-    "quantized_decomposed.choose_qparams.tensor": _chosen_parameters,
-    "quantized_decomposed.dequantize_per_tensor.tensor": _dequantized,
-    "quantized_decomposed.quantize_per_tensor.tensor": _quantized,
+    "quantized_decomposed.choose_qparams.tensor": quantized.chosen_parameters,
+    "quantized_decomposed.choose_qparams_per_token_asymmetric.default": quantized.chosen_parameters_of_tokens,
+    "quantized_decomposed.dequantize_per_channel_group.default": quantized.dequantized_groups,
+    "quantized_decomposed.dequantize_per_tensor.tensor": quantized.dequantized,
+    "quantized_decomposed.dequantize_per_token.default": quantized.dequantized_tokens,
+    "quantized_decomposed.quantize_per_tensor.tensor": quantized.quantized,
+    "quantized_decomposed.quantize_per_token.default": quantized.quantized,
+    "torchao.dequantize_affine.default": quantized.dequantized_blocks,
 }
 """Decompositions by the name of the op and its overload."""
