@@ -84,14 +84,15 @@ def dequantized_blocks(
 ) -> Any:
     """Weights [rows, columns] with a scale and a zero point for each row, or for each group of its columns."""
     torch: Any = importlib.import_module("torch")
-    bounds = torch.iinfo(dtype) if dtype is not None and not dtype.is_floating_point else None
-    has_integers = bounds is not None and (zeros is None or not zeros.is_floating_point())
-    if x.dim() != 2 or block[0] != 1 or not has_integers or settings.get("output_dtype") == torch.float64:
+    if x.dim() != 2 or block[0] != 1 or dtype is None or dtype.is_floating_point:
         return NotImplemented
-    least, most = (bounds.min if least is None else least), (bounds.max if most is None else most)
+    if (zeros is not None and zeros.is_floating_point()) or settings.get("output_dtype") == torch.float64:
+        return NotImplemented
+    bounds = torch.iinfo(dtype)
+    low, high = (int(bounds.min) if least is None else least), (int(bounds.max) if most is None else most)
     shape = (x.shape[0], x.shape[1] // block[1])
     zeros = None if zeros is None else zeros.reshape(shape)
-    return dequantized_groups(x, scales.reshape(shape), zeros, least, most, dtype, block[1])
+    return dequantized_groups(x, scales.reshape(shape), zeros, low, high, dtype, block[1])
 
 
 def chosen_parameters_of_tokens(x: Any, dtype: Any) -> Any:
