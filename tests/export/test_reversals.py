@@ -19,8 +19,8 @@ from zeropoint.pipeline import Options, quantize
 
 NETWORK = """
 func.func @main(%x: tensor<2x3x4x5xf32> {zeropoint.name = "x"}) -> (tensor<2x3x4x6xf32> {zeropoint.name = "y"}) {
-  %w = stablehlo.constant dense<[[0.5, -0.4, 0.3], [0.2, 0.7, -0.6], [-0.1, 0.8, 0.9], [0.4, 0.1, -0.3], [0.6, -0.8, 0.2]]>
-    : tensor<5x3xf32>
+  %w = stablehlo.constant dense<[[0.5, -0.4, 0.3], [0.2, 0.7, -0.6], [-0.1, 0.8, 0.9], [0.4, 0.1, -0.3],
+    [0.6, -0.8, 0.2]]> : tensor<5x3xf32>
   %v = stablehlo.constant dense<[[0.5, -0.4, 0.3, 1.0, -0.9, 0.1], [0.2, 0.7, -0.6, 0.3, 0.2, -0.5],
     [-0.1, 0.8, 0.9, -0.2, 0.4, 0.6]]> : tensor<3x6xf32>
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [3] x [0] :
