@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 
 import numpy as np
@@ -16,6 +17,7 @@ from zeropoint.calibrate import (
     CalibrationError,
     MinMaxObserver,
     Observation,
+    Report,
     calibrate,
     collect,
     instrument,
@@ -140,8 +142,36 @@ def test_a_degenerate_range_is_stated_as_it_is_and_reported(regions, value):
     verify(calibrated.module)
     expected = float(np.float32(value))
     assert layer_stats(calibrated)[0] == (expected, expected)
-    kind = "found only zeros" if value == 0 else "found only the number"
-    assert report.warnings[0].startswith(f"'x': {kind}")
+    if value == 0:  # the number of values is said only if one has zeros only
+        assert re.match(r"(found only zeros in )?'x'", report.warnings[0])
+    else:
+        assert report.warnings[0].startswith("'x': found only the number")
+
+
+def test_values_that_are_only_zeros_are_one_warning_and_constants_none():
+    zeros, constant = Observation(0.0, 0.0, 4), Observation(0.0, 0.0, 4, constant=True)
+    infinite = Observation(0.0, 0.0, 3, infinite_count=1)
+    assert Report({"a": constant, "b": zeros}, 1).warnings == [
+        "'b': found only zeros in 4 values; its scale is arbitrary"
+    ]
+    found = Report({**{f"v{i}": zeros for i in range(8)}, "i": infinite, "c": constant}, 1).warnings
+    names = ", ".join(f"'v{i}'" for i in range(6))
+    assert found[0] == f"found only zeros in {names}, and 3 more; their scales are arbitrary"
+    assert found[1:] == ["'i': found 0 NaN and 1 infinities among 4 values; they are left out of the range"]
+    assert Report({"c": constant}, 1).warnings == []
+
+
+def test_a_value_that_no_input_has_an_effect_on_may_be_zeros():
+    program = parse_program("""
+func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %b = stablehlo.broadcast_in_dim %z, dims = [] : (tensor<f32>) -> tensor<2xf32>
+  %0 = "quant.stats_ref"(%b) {statsKey = "state"} : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "quant.stats_ref"(%x) {statsKey = "x"} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0, %1 : tensor<2xf32>, tensor<2xf32>
+}""")
+    report = collect(program, [{"arg0": np.float32([0, 0])}])
+    assert report.warnings == ["'x': found only zeros in 2 values; its scale is arbitrary"]
 
 
 def test_a_program_that_asks_nothing_is_not_run_and_the_report_says_so(regions):

@@ -134,6 +134,14 @@ MOVEMENT = {
         (ints(0, 0, 0, 0), ints(*IMAGE), ints(1, 2, 1, 1)),
         expected=moved("slice", " [0:2, 0:8:2, 0:6, 0:3]"),
     ),
+    "reverse": Case(
+        "REVERSE_V2",
+        (IMAGE,),
+        IMAGE,
+        ("ReverseV2Options", {}),
+        (ints(1, 2),),
+        expected=moved("reverse", ", dims = [1, 2]"),
+    ),
     "pad": Case(
         "PAD",
         (IMAGE,),

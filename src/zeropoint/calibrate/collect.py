@@ -27,7 +27,7 @@ from zeropoint.calibrate.candidates import Kept, OutputObserver
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.distribution import Distribution
 from zeropoint.calibrate.histogram import count_by
-from zeropoint.calibrate.infinite import advice, is_meant
+from zeropoint.calibrate.infinite import advice, is_constant, is_meant
 from zeropoint.calibrate.observers import Observer, ObserverFactory
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.reader_requests import with_reader_requests
@@ -181,9 +181,10 @@ def _observation(request: StatisticsRefOp, observer: Observer, samples: int, pro
             f"expected finite ones; {advice(request, program)}",
             request,
         )
-    return (
-        replace(observation, hides=True) if observation.infinite_count and is_meant(request, program) else observation
-    )
+    if observation.infinite_count and is_meant(request, program):
+        observation = replace(observation, hides=True)
+    is_zero = observation.minimum == observation.maximum == 0
+    return replace(observation, constant=True) if is_zero and is_constant(request) else observation
 
 
 def _f32_elements(values: tuple[float, ...]) -> DenseIntOrFPElementsAttr:

@@ -86,6 +86,27 @@ def is_meant(request: StatisticsRefOp, program: Program) -> bool:
     return False
 
 
+def is_constant(request: StatisticsRefOp) -> bool:
+    """Whether a value is computed from constants only, as a padding or a state that begins with zeros is."""
+    seen: set[SSAValue] = set()
+    pending: list[SSAValue] = [request.arg]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, BlockArgument):
+            around = value.owner.parent_op()
+            if not isinstance(around, QuantizeRegionOp):
+                return False
+            pending.append(around.inputs[value.index])
+        elif isinstance(op := value.owner, QuantizeRegionOp):
+            pending += op.body.block.last_op.operands if op.body.block.last_op else ()
+        elif isinstance(op, Operation):
+            pending += op.operands
+    return True
+
+
 def _is_bounded(request: StatisticsRefOp, weights: Weights) -> bool:
     """Whether only maxima with a constant that stands for infinity read a value."""
     readers = [use.operation for use in request.res.uses]

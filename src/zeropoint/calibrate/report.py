@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zeropoint.calibrate.distribution import Distribution
@@ -10,6 +10,8 @@ from zeropoint.calibrate.observers import Counted, Observer
 
 PARTS = 64
 """The number of equal-count bins of an observation. One bin has about 2 % of the values."""
+MOST_NAMES = 6
+"""Maximum number of values that a warning names."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Observation:
     """The minimum and maximum value if the range leaves some values out; None otherwise."""
     hides: bool = field(default=False, compare=False)
     """Whether the infinities come from a mask or another constant of the model, so that they are intended."""
+    constant: bool = field(default=False, compare=False)
+    """Whether no input of the model has an effect on the values, so that zeros are intended."""
 
     @staticmethod
     def of(observer: Observer) -> Observation:
@@ -47,8 +51,13 @@ class Observation:
         """The number of NaN and infinities."""
         return self.nan_count + self.infinite_count
 
+    @property
+    def has_only_zeros(self) -> bool:
+        """Whether all values are 0, so that any scale represents them, although inputs have an effect on them."""
+        return self.count > 0 and self.minimum == self.maximum == 0 and not self.constant
+
     def warnings(self, key: str) -> list[str]:
-        """One line for each suspicious finding."""
+        """One line for each suspicious finding, except for zeros, which `Report` lists."""
         lines: list[str] = []
         if self.not_finite and not (self.hides and not self.nan_count):
             total = self.count + self.not_finite
@@ -56,11 +65,14 @@ class Observation:
             lines.append(f"'{key}': found {kinds} among {total} values; they are left out of the range")
         if not self.count:
             lines.append(f"'{key}': found no values: it is empty or never computed; its range is assumed to be 0 to 0")
-        elif self.minimum == self.maximum == 0:
-            lines.append(f"'{key}': found only zeros in {self.count} values; its scale is arbitrary")
-        elif self.minimum == self.maximum:
+        elif self.minimum == self.maximum != 0:
             lines.append(f"'{key}': found only the number {self.minimum:g} in {self.count} values")
         return lines
+
+
+def _listed(keys: Sequence[str]) -> str:
+    names = [f"'{key}'" for key in keys[:MOST_NAMES]]
+    return ", ".join([*names, f"and {len(keys) - len(names)} more"] if len(keys) > len(names) else names)
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,14 @@ class Report:
 
     @property
     def warnings(self) -> list[str]:
-        """All warnings, in program order."""
+        """All warnings: one about the values that are only zeros, and the others in program order."""
         if not self.observations:
             return ["found no quant.stats_ref, so nothing was observed; instrument the program first"]
-        return [line for key, observation in self.observations.items() for line in observation.warnings(key)]
+        found = self.observations.items()
+        zeros = [key for key, seen in found if seen.has_only_zeros]
+        if len(zeros) == 1:
+            only = f"'{zeros[0]}': found only zeros in {self.observations[zeros[0]].count} values"
+            lines = [f"{only}; its scale is arbitrary"]
+        else:
+            lines = [f"found only zeros in {_listed(zeros)}; their scales are arbitrary"] if zeros else []
+        return [*lines, *(line for key, seen in found for line in seen.warnings(key))]

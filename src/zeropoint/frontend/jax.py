@@ -13,15 +13,16 @@ of its argument: `image` for `%image: tensor<2x4xf32>`.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, NameLoc, StringAttr
 from xdsl.ir import BlockArgument
 
-from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.ir.annotations import NAME
 from zeropoint.ir.calls import CallOp, referenced_function
 from zeropoint.ir.program import Program
@@ -49,6 +50,62 @@ def jax_text(model: Any) -> str:
         f"found {type(model).__name__} of JAX, expected a function with its arguments' shapes: jax.jit(f).lower(x), or "
         f"jax.export.export(jax.jit(f))(x)"
     )
+
+
+def has_symbolic_shapes(model: Any) -> bool:
+    """Whether a function was exported for shapes with symbols."""
+    return any(not isinstance(size, int) for kind in getattr(model, "in_avals", ()) for size in kind.shape)
+
+
+def refined_text(model: Any, names: Sequence[str], shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """The text of an exported function at concrete shapes, which JAX derives from those of its inputs.
+
+    `names` are those of all inputs, in order. A symbol that one input determines is known in all. Raises ModelError for
+    an unknown name, another rank, a symbol without a size, and sizes that do not fit.
+    """
+    for name in shapes:
+        if name not in names:
+            raise ModelError(f"found a shape for '{name}', expected one of the inputs: {', '.join(names)}")
+    kinds = list(model.in_avals)
+    known = _symbols(dict(zip(names, kinds, strict=True)), shapes)
+    sizes: list[tuple[int, ...]] = []
+    missing: dict[str, list[int | None] | None] = {}
+    for name, kind in zip(names, kinds, strict=True):
+        found = [size if isinstance(size, int) else known.get(str(size)) for size in kind.shape]
+        sizes.append(tuple(size for size in found if size is not None))
+        if name not in shapes and None in found:
+            missing[name] = found
+    if missing:
+        raise DynamicShapes(f"found symbolic sizes of {', '.join(map(repr, missing))}, expected numbers", missing)
+    try:
+        return _refined(model, [shapes.get(name, found) for name, found in zip(names, sizes, strict=True)])
+    except Exception as error:  # JAX raises several kinds of errors for sizes that do not fit
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ModelError(f"found shapes that the exported function does not take: {reason}") from error
+
+
+def _symbols(kinds: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The size of each symbol that is the size of a dimension."""
+    known: dict[str, int] = {}
+    for name, given in shapes.items():
+        stated = kinds[name].shape
+        if len(given) != len(stated):
+            raise ModelError(f"found {len(given)} sizes for '{name}', expected {len(stated)} as in the function")
+        known |= {str(size): number for size, number in zip(stated, given, strict=True) if not isinstance(size, int)}
+    return known
+
+
+def _refined(model: Any, sizes: Sequence[tuple[int, ...]]) -> str:
+    jax: Any = importlib.import_module("jax")
+    lowest: Any = importlib.import_module("jaxlib._jax")
+    mlir: Any = importlib.import_module("jax._src.interpreters.mlir")
+    kinds = [jax.ShapeDtypeStruct(size, kind.dtype) for size, kind in zip(sizes, model.in_avals, strict=True)]
+    arguments, keywords = jax.tree_util.tree_unflatten(model.in_tree, kinds)
+    lowered = jax.jit(model.call, keep_unused=True).lower(*arguments, **keywords)
+    refined = lowest.mlir.refine_polymorphic_shapes(lowered.as_text(dialect="stablehlo").encode(), True, True)
+    parser: Any = importlib.import_module("jaxlib.mlir.ir")
+    with mlir.make_ir_context():
+        return str(parser.Module.parse(refined))
 
 
 def named_as_in_text(program: Program) -> Program:

@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from zeropoint.frontend import ConstantInputs, ModelError, Shapes, load_model
-from zeropoint.frontend.constants import Constant
-from zeropoint.frontend.jax import is_jax, jax_text
+from zeropoint.frontend.constants import Constant, with_constants
+from zeropoint.frontend.jax import has_symbolic_shapes, is_jax, jax_text, refined_text
 from zeropoint.frontend.torch import is_module, is_torch, load_torch
 from zeropoint.ir.masks import mark_masks
-from zeropoint.ir.program import Port, Program
+from zeropoint.ir.program import Port, Program, name_attributes
 from zeropoint.ir.tensors import element_dtype
 from zeropoint.numerics.arrays import plain
 
@@ -38,6 +38,8 @@ def load_source(
 def _loaded(source: Any, shapes: Shapes | None, constants: ConstantInputs | None, example: Any) -> Program:
     shapes, constants = checked_shapes(shapes), checked_constants(constants)
     if is_jax(source):
+        if has_symbolic_shapes(source) and shapes:
+            return _refined(source, shapes, constants)
         source = jax_text(source)
     if is_torch(source):
         return load_torch(source, example, shapes, constants)
@@ -55,6 +57,15 @@ def _loaded(source: Any, shapes: Shapes | None, constants: ConstantInputs | None
 
         return load_onnx_model(source, shapes, constants)
     raise ModelError(f"found {type(source).__name__}, expected {FORMS}")
+
+
+def _refined(exported: Any, shapes: Shapes, constants: ConstantInputs) -> Program:
+    """The program of a function that JAX exported with symbolic shapes, at these shapes."""
+    symbolic = _of_text(jax_text(exported), {}, {})
+    names = [port.name for port in symbolic.inputs]
+    program = _of_text(refined_text(exported, names, shapes), {}, {})
+    program.main.arg_attrs = name_attributes(names)
+    return with_constants(program, constants)
 
 
 def checked_shapes(shapes: object) -> Shapes:

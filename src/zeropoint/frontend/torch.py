@@ -20,7 +20,8 @@ import numpy as np
 
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
-from zeropoint.frontend.torch_decompositions import decomposed, is_exported_wrongly
+from zeropoint.frontend.torch_decompositions import decomposed, exported_wrongly
+from zeropoint.frontend.torch_quantized import has_torchao_weights
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.tensors import Array
 from zeropoint.progress import phase
@@ -118,20 +119,24 @@ _Load = Callable[[Any], Program]
 
 def _imported(call: _Call, load: _Load) -> tuple[Any, Program]:
     """The `ONNXProgram` of a call, and the program. What PyTorch cannot export is decomposed, if it can be."""
+    if has_torchao_weights(call.model) and (again := call.decomposed()) is not None:
+        call = again
     try:
         made, program = _converted(call, load)
     except ModelError:
         if (again := call.decomposed()) is None:
             raise
         return _converted(again, load)
-    if not is_exported_wrongly(made.exported_program):
+    if not (wrong := exported_wrongly(made.exported_program)):
         return made, program
-    if (again := call.decomposed()) is None:
-        raise ModelError(
-            f"{call.name}: found an average pool with divisor_override, which torch.onnx.export ignores, and "
-            f"torch.export.export cannot export the module; multiply the average of a pool without it"
-        )
-    return _converted(again, load)
+    if (again := call.decomposed()) is not None:
+        made, program = _converted(again, load)
+        if not (wrong := exported_wrongly(made.exported_program)):
+            return made, program
+    raise ModelError(
+        f"{call.name}: found {', '.join(wrong)} in a form that torch.onnx.export exports wrongly, and that cannot be "
+        f"written in another one; write that part of the module with other operations"
+    )
 
 
 def _converted(call: _Call, load: _Load) -> tuple[Any, Program]:
@@ -200,7 +205,10 @@ def _reason(error: BaseException) -> str:
     return f"{line.rstrip('.')}; {fix}" if fix else line
 
 
+_SMALL = "inverses and determinants of up to 4 rows are loaded; compute larger ones outside of the module"
 _FIXES: Mapping[str, str] = {
+    "aten.linalg_inv": _SMALL,
+    "aten._linalg_": _SMALL,
     "choose_qparams": "quantize the module statically (is_dynamic=False)",
     "data-dependent": "write branches on values with torch.where or torch.cond",
     "fused_moving_avg_obs": "convert the prepared module with convert_pt2e",

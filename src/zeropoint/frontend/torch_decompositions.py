@@ -1,8 +1,9 @@
 """Write PyTorch ops that its ONNX exporter lacks, or exports wrongly, with ops that it has.
 
-`torch.onnx.export` (PyTorch 2.13) ignores the divisor of average pools and the projections of LSTMs, exports embedding
-bags as sequences, and has no conversion for the other ops here. Each function has the arguments of its ATen op. It
-returns `NotImplemented` if the exporter converts a call as it is.
+`torch.onnx.export` (PyTorch 2.13) ignores the divisor of average pools, the projections of LSTMs, means in scatters and
+smoothed labels, aligns corners to lengths that are not rounded, exports embedding bags as sequences, and has no
+conversion for the other ops here. Each function has the arguments of its ATen op. It returns `NotImplemented` if the
+exporter converts a call as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+from zeropoint.frontend import torch_matrices as matrices
+from zeropoint.frontend import torch_orders as orders
+from zeropoint.frontend import torch_quantized as quantized
+from zeropoint.frontend import torch_special_functions as special
+from zeropoint.frontend import torch_windows as windows
 
 Decomposition = Callable[..., Any]
 
@@ -21,16 +28,37 @@ def decomposed(exported: Any) -> Any | None:
     return exported.run_decompositions(found) if found else None
 
 
-def is_exported_wrongly(exported: Any) -> bool:
-    """Whether PyTorch converts an op of this program to one that computes something else, without an error."""
-    return any(
-        _name(node.target) in ("aten.avg_pool2d", "aten.avg_pool3d") and len(node.args) > _DIVISOR
-        for node in _calls(exported)
-    )
+def exported_wrongly(exported: Any) -> list[str]:
+    """The ops of this program that PyTorch converts to ones that compute something else, without an error."""
+    nodes = _calls(exported)
+    return sorted({_name(node.target) for node in nodes if _WRONG.get(_name(node.target), lambda _: False)(node)})
 
 
 _DIVISOR = 6
 """The position of an average pool's divisor among its arguments."""
+_REDUCTION = 4
+"""The position of the reduction of a scatter among its arguments."""
+_SMOOTHING = 5
+"""The position of the smoothing of labels among the arguments of a cross entropy."""
+
+
+def _aligned(node: Any) -> bool:
+    """Whether an interpolation aligns corners, and has factors instead of sizes."""
+    return bool(node.args[2]) and node.args[3] is not None
+
+
+_WRONG: Mapping[str, Callable[[Any], bool]] = {
+    **{
+        f"aten.{op}": _aligned
+        for op in ("upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_trilinear3d")
+    },
+    **{f"aten.{op}": lambda node: bool(node.args[2]) for op in ("_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa")},
+    "aten.avg_pool2d": lambda node: len(node.args) > _DIVISOR,
+    "aten.avg_pool3d": lambda node: len(node.args) > _DIVISOR,
+    "aten.cross_entropy_loss": lambda node: len(node.args) > _SMOOTHING,
+    "aten.scatter_reduce": lambda node: node.args[_REDUCTION] == "mean",
+}
+"""The ops that are exported wrongly, if the arguments are these."""
 
 
 def _name(target: object) -> str:
@@ -58,38 +86,21 @@ def _calls(exported: Any) -> Iterator[Any]:
     return (node for node in nodes if _without_in_place(node.target) in TABLE)
 
 
-def _average_pool(rank: int) -> Decomposition:
-    def pooled(
-        x: Any,
-        kernel: Sequence[int],
-        stride: Sequence[int] = (),
-        padding: Sequence[int] = (0,),
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> Any:
-        """An average over whole windows of a value that is padded with zeros, times elements / divisor."""
-        del count_include_pad  # with a divisor, it says nothing
-        if divisor_override is None:
-            return NotImplemented
-        functions: Any = importlib.import_module("torch.nn.functional")
-        sizes, steps, pads = (_spread(given, rank) for given in (kernel, stride or kernel, padding))
-        borders: list[int] = []
-        for n, size, step, pad in zip(x.shape[-rank:], sizes, steps, pads, strict=True):
-            free = n + 2 * pad - size
-            count = free // step + 1
-            # A window must start inside of the value or of the padding before it.
-            count += int(ceil_mode and free % step > 0 and count * step < n + pad)
-            borders = [pad, max(pad, (count - 1) * step + size - n - pad), *borders]
-        average: Any = getattr(functions, f"avg_pool{rank}d")
-        return average(functions.pad(x, borders), sizes, steps) * (math.prod(sizes) / divisor_override)
-
-    return pooled
+def _not_implemented(*_: Any, **__: Any) -> Any:
+    return NotImplemented
 
 
-def _spread(given: Sequence[int], rank: int) -> list[int]:
-    """One number for each dimension; a single number is that of all."""
-    return list(given) * rank if len(given) == 1 else list(given)
+def _attention(q: Any, k: Any, v: Any, *settings: Any, **more: Any) -> Any:
+    """Attention without a dimension of heads."""
+    if q.dim() != 3 or k.dim() != 3:
+        return NotImplemented
+    torch: Any = importlib.import_module("torch")
+    mask = settings[0] if settings else more.get("attn_mask")
+    if mask is not None and mask.dim() == 3:
+        mask = mask.unsqueeze(1)
+        settings, more = (mask, *settings[1:]), {key: value for key, value in more.items() if key != "attn_mask"}
+    given = (each.unsqueeze(1) for each in (q, k, v))
+    return torch.nn.functional.scaled_dot_product_attention(*given, *settings, **more).squeeze(1)
 
 
 def _lstm(x: Any, state: Any, weights: Any, *settings: Any) -> Any:
@@ -133,74 +144,91 @@ def _embedding_bag(
     return found, torch.zeros_like(indices), counts, torch.zeros_like(starts)
 
 
-def _adaptive_max_pool(x: Any, sizes: Sequence[int]) -> Any:
-    """The maxima of windows of different lengths, and their positions: shorter windows repeat their last element."""
-    rows, columns = (_windows(n, count) for n, count in zip(x.shape[-2:], sizes, strict=True))
-    places = (rows[:, None, :, None] * x.shape[-1] + columns[None, :, None, :]).flatten(-2)
-    elements = x.flatten(-2)[..., places]
-    greatest = elements.argmax(-1, keepdim=True)
-    return elements.amax(-1), places.expand(elements.shape).gather(-1, greatest).squeeze(-1)
-
-
-def _windows(size: int, count: int) -> Any:
-    """The positions in each of `count` windows that cover a dimension, all as many as the longest has."""
-    torch: Any = importlib.import_module("torch")
-    ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-    number, longest = torch.arange(count), max(end - start for start, end in ends)
-    last = ((number + 1) * size + count - 1) // count - 1
-    return torch.minimum((number * size // count)[:, None] + torch.arange(longest), last[:, None])
-
-
-def _adaptive_max_pool_of_line(x: Any, sizes: Sequence[int]) -> Any:
-    return tuple(found.squeeze(-2) for found in _adaptive_max_pool(x.unsqueeze(-2), [1, *sizes]))
-
-
 def _distances(a: Any, b: Any, p: float = 2.0, compute_mode: int | None = None) -> Any:
     """The p-norm of the difference of each row of `a` and each row of `b`."""
     del compute_mode  # of speed
-    size = (a.unsqueeze(-2) - b.unsqueeze(-3)).abs()
+    return _norm((a.unsqueeze(-2) - b.unsqueeze(-3)).abs(), p)
+
+
+def _norm(size: Any, p: float) -> Any:
+    """The p-norm of absolute values along the last dimension."""
     if p == 0:
-        return (size != 0).to(a.dtype).sum(-1)
+        return (size != 0).to(size.dtype).sum(-1)
     if p == math.inf:
         return size.amax(-1)
     return size.sum(-1) if p == 1 else (size * size).sum(-1).sqrt() if p == 2 else (size**p).sum(-1) ** (1 / p)
 
 
-def _hypotenuse(a: Any, b: Any) -> Any:
-    return (a * a + b * b).sqrt()
-
-
-def _kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The k-th least element along a dimension, and its position."""
-    values, places = x.sort(dim)
-    found = values.narrow(dim, k - 1, 1), places.narrow(dim, k - 1, 1)
-    return found if keepdim else tuple(each.squeeze(dim) for each in found)
-
-
-def _median(x: Any, dim: int, keepdim: bool = False) -> Any:
-    return _kth(x, (x.shape[dim] + 1) // 2, dim, keepdim)
-
-
-def _median_of_all(x: Any) -> Any:
-    return _median(x.reshape(-1), 0)[0]
-
-
-def _searched(
-    ordered: Any,
-    x: Any,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Any = None,
-) -> Any:
-    """The number of elements of `ordered` that are less than each element of `x`, or equal to it with `right`."""
+def _distances_of_rows(x: Any, p: float = 2.0) -> Any:
+    """The p-norms of the differences of each row and each later one."""
     torch: Any = importlib.import_module("torch")
-    ordered = ordered if sorter is None else ordered.gather(-1, sorter)
-    ordered = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
-    # Every number is before a NaN, which no number is greater than.
-    behind = ordered > x.unsqueeze(-1) if right or side == "right" else ordered >= x.unsqueeze(-1)
-    return behind.logical_not().sum(-1).to(torch.int32 if out_int32 else torch.int64)
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return _norm((x[first] - x[second]).abs(), p)
+
+
+def _leaky(x: Any, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Any:
+    """A leaky relu whose slope is random in training, and the mean of its bounds otherwise."""
+    del generator
+    functions: Any = importlib.import_module("torch.nn.functional")
+    return NotImplemented if training else functions.leaky_relu(x, (lower + upper) / 2)
+
+
+def _cross_entropy(
+    x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
+) -> Any:
+    """The cross entropy with smoothed labels, which are classes or probabilities."""
+    if not label_smoothing:
+        return NotImplemented
+    torch: Any = importlib.import_module("torch")
+    axis, count = min(1, x.dim() - 1), x.shape[min(1, x.dim() - 1)]
+    logs = x.log_softmax(axis)
+    if weight is not None:
+        logs = logs * weight.reshape(-1, *[1] * (x.dim() - axis - 1))
+    if target.is_floating_point():
+        smooth = target * (1 - label_smoothing) + label_smoothing / count
+        found = -(logs * smooth).sum(axis)
+        return found if reduction == 0 else found.sum() if reduction == 2 else found.mean()
+    is_used = target != ignore_index
+    classes = torch.where(is_used, target, 0)
+    own = logs.gather(axis, classes.unsqueeze(axis)).squeeze(axis)
+    found = -(own * (1 - label_smoothing) + logs.sum(axis) * (label_smoothing / count))
+    found = torch.where(is_used, found, 0.0)
+    if reduction != 1:
+        return found if reduction == 0 else found.sum()
+    shares = torch.ones_like(found) if weight is None else weight[classes]
+    return found.sum() / torch.where(is_used, shares, 0.0).sum()
+
+
+def _scatter_mean(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """The means of the elements that are scattered to a position, and of the present one."""
+    if reduce != "mean":
+        return NotImplemented
+    torch: Any = importlib.import_module("torch")
+    total = x.scatter_reduce(dim, index, source, "sum", include_self=include_self)
+    zeros = torch.zeros_like(x)
+    counts = zeros.scatter_add(dim, index, torch.ones_like(source))
+    counts = counts + 1 if include_self else counts.clamp(min=1)
+    if x.is_floating_point():
+        return total / counts
+    return torch.div(total, counts, rounding_mode="floor")
+
+
+def _scattered(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
+    """`scatter` that adds or multiplies."""
+    torch: Any = importlib.import_module("torch")
+    source = source if isinstance(source, torch.Tensor) else torch.full(index.shape, source, dtype=x.dtype)
+    source = source[tuple(slice(size) for size in index.shape)]
+    return x.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+def _filled_in_order(x: Any, mask: Any, source: Any) -> Any:
+    """The elements where a mask is true, replaced by the first elements of `source`, in order."""
+    torch: Any = importlib.import_module("torch")
+    shape = torch.broadcast_shapes(x.shape, mask.shape)
+    mask = mask.expand(shape)
+    before = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
+    places = before.clamp(min=0, max=source.numel() - 1)
+    return torch.where(mask, source.reshape(-1)[places].reshape(shape), x)
 
 
 def _running_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
@@ -223,51 +251,70 @@ def _put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) 
     return torch.where(mask, values.reshape(()), x)
 
 
-def _integer_product(a: Any, b: Any) -> Any:
-    torch: Any = importlib.import_module("torch")
-    return a.to(torch.int32) @ b.to(torch.int32)
-
-
-def _chosen_parameters(x: Any, least: int, most: int, eps: float, dtype: Any) -> Any:
-    """The scale and the zero point that cover the range of a value, as dynamic quantization computes them."""
-    del dtype
-    torch: Any = importlib.import_module("torch")
-    flat = x.reshape(-1)
-    low, high = flat.amin(0).clamp(max=0), flat.amax(0).clamp(min=0)
-    scale = ((high - low) / float(most - least)).clamp(min=eps)
-    zero = (least - (low / scale).round()).clamp(least, most)
-    return scale.to(torch.float64), zero.to(torch.int64)
-
-
-def _quantized(x: Any, scale: Any, zero: Any, least: int, most: int, dtype: Any) -> Any:
-    steps = (x * (1.0 / scale).to(x.dtype)).round() + zero.to(x.dtype)
-    return steps.clamp(least, most).to(dtype)
-
-
-def _dequantized(x: Any, scale: Any, zero: Any, *_: Any, out_dtype: Any = None) -> Any:
-    torch: Any = importlib.import_module("torch")
-    kind = torch.float32 if out_dtype is None else out_dtype
-    return (x.to(kind) - zero.to(kind)) * scale.to(kind)
-
-
 TABLE: Mapping[str, Decomposition] = {
-    "aten._int_mm.default": _integer_product,
-    "aten.adaptive_max_pool1d.default": _adaptive_max_pool_of_line,
-    "aten.adaptive_max_pool2d.default": _adaptive_max_pool,
-    "aten.avg_pool2d.default": _average_pool(2),
-    "aten.avg_pool3d.default": _average_pool(3),
+    "aten._int_mm.default": quantized.integer_product,
+    "aten.adaptive_avg_pool3d.default": windows.adaptive_average_pool,
+    "aten.adaptive_max_pool1d.default": windows.adaptive_max_pool,
+    "aten.adaptive_max_pool2d.default": windows.adaptive_max_pool,
+    "aten.adaptive_max_pool3d.default": windows.adaptive_max_pool,
+    "aten.avg_pool2d.default": windows.average_pool(2),
+    "aten.avg_pool3d.default": windows.average_pool(3),
     "aten.cdist.default": _distances,
+    "aten.copysign.Scalar": special.with_sign,
+    "aten.copysign.Tensor": special.with_sign,
+    "aten.cross_entropy_loss.default": _cross_entropy,
+    "aten.cummax.default": orders.running_maximum,
+    "aten.cummin.default": orders.running_minimum,
     "aten.cumprod.default": _running_product,
+    "aten.det.default": matrices.determinant,
+    "aten.digamma.default": special.digamma,
     "aten.embedding_bag.padding_idx": _embedding_bag,
-    "aten.hypot.default": _hypotenuse,
+    "aten.erfinv.default": special.inverse_error_function,
+    "aten.fmax.default": special.greater_number,
+    "aten.fmin.default": special.less_number,
+    "aten.hypot.default": special.hypotenuse,
     "aten.index_put.default": _put,
-    "aten.kthvalue.default": _kth,
+    "aten.inverse.default": matrices.inverse,
+    "aten.kthvalue.default": orders.kth,
+    "aten.lgamma.default": special.log_gamma,
+    "aten.linalg_det.default": matrices.determinant,
+    "aten.linalg_inv.default": matrices.inverse,
+    "aten.linalg_slogdet.default": matrices.sign_and_logarithm,
+    "aten.linalg_solve.default": matrices.solution,
+    "aten.logdet.default": matrices.log_determinant,
     "aten.lstm.input": _lstm,
-    "aten.median.default": _median_of_all,
-    "aten.median.dim": _median,
-    "aten.searchsorted.Tensor": _searched,
-    "quantized_decomposed.choose_qparams.tensor": _chosen_parameters,
-    "quantized_decomposed.dequantize_per_tensor.tensor": _dequantized,
-    "quantized_decomposed.quantize_per_tensor.tensor": _quantized,
+    "aten.masked_scatter.default": _filled_in_order,
+    "aten.median.default": orders.median_of_all,
+    "aten.median.dim": orders.median,
+    "aten.mode.default": orders.mode,
+    "aten.nanmedian.default": orders.median_of_all_numbers,
+    "aten.nanmedian.dim": orders.median_of_numbers,
+    "aten.pdist.default": _distances_of_rows,
+    "aten.rrelu.default": _leaky,
+    "aten.scaled_dot_product_attention.default": _attention,
+    "aten.scatter.reduce": _scattered,
+    "aten.scatter.value_reduce": _scattered,
+    "aten.scatter_reduce.two": _scatter_mean,
+    "aten.searchsorted.Scalar": orders.searched,
+    "aten.searchsorted.Tensor": orders.searched,
+    "aten.signbit.default": special.sign_bit,
+    "aten.slogdet.default": matrices.sign_and_logarithm,
+    **{
+        f"aten.{op}.vec": windows.aligned_to_corners(op)
+        for op in ("upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_trilinear3d")
+    },
+    **{
+        f"aten.{op}.{form}": _not_implemented
+        for op in ("_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa")
+        for form in ("default", "vec")
+    },
+    "quantized_decomposed.choose_qparams.tensor": quantized.chosen_parameters,
+    "quantized_decomposed.choose_qparams_per_token_asymmetric.default": quantized.chosen_parameters_of_tokens,
+    "quantized_decomposed.dequantize_per_channel_group.default": quantized.dequantized_groups,
+    "quantized_decomposed.dequantize_per_tensor.tensor": quantized.dequantized,
+    "quantized_decomposed.dequantize_per_token.default": quantized.dequantized_tokens,
+    "quantized_decomposed.quantize_per_tensor.tensor": quantized.quantized,
+    "quantized_decomposed.quantize_per_token.default": quantized.quantized,
+    "torchao.dequantize_affine.default": quantized.dequantized_blocks,
 }
 """Decompositions by the name of the op and its overload."""

@@ -78,6 +78,33 @@ def test_a_function_exported_with_symbolic_shapes_has_the_names_of_its_parameter
         zeropoint.load(EXPORTED, shapes={"image": (1, 8)})
 
 
+def test_a_function_exported_with_symbolic_shapes_is_loaded_at_those_that_are_given():
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    jax = pytest.importorskip("jax", reason="jax is not installed (pip install zeropoint[jax])")
+
+    def scores(image, params, unused, mask):
+        found = jax.nn.softmax(image @ params["w"] + image.shape[0], -1) * mask[:, None]
+        return {"scores": found, "total": image.reshape(-1).sum()}
+
+    weights = np.float32([[1, 2, 3], [4, 5, 6], [-1, 0, 1], [2, 2, 2]]) / 4
+    (size,) = jax.export.symbolic_shape("b")
+    kinds = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((size, 4), (4, 3), (2,), (size,))]
+    exported = jax.export.export(jax.jit(scores))(kinds[0], {"w": kinds[1]}, *kinds[2:])
+    for batch in (1, 3):
+        model = zeropoint.load(exported, shapes={"image": (batch, 4)})
+        assert [port.name for port in model.inputs] == ["image", "params.w", "unused", "mask"]
+        image, mask = np.ones((batch, 4), np.float32), np.arange(batch, dtype=np.float32)
+        found = model({"image": image, "params.w": weights, "unused": np.zeros(2, np.float32), "mask": mask})
+        for name, expected in scores(image, {"w": weights}, None, mask).items():
+            np.testing.assert_allclose(found[name], expected, rtol=2e-5, atol=2e-5)
+    with pytest.raises(zeropoint.Error, match=r"found symbolic sizes of 'image', 'mask', expected numbers; give the"):
+        zeropoint.load(exported, shapes={"params.w": (4, 3)})
+    with pytest.raises(zeropoint.Error, match=r"does not take: .*inconsistency between dimension size"):
+        zeropoint.load(exported, shapes={"image": (2, 4), "mask": (3,)})
+    with pytest.raises(zeropoint.Error, match=r"found 1 sizes for 'image', expected 2"):
+        zeropoint.load(exported, shapes={"image": (2,)})
+
+
 def _regenerated() -> dict[str, tuple[Program, list[Array], list[Array]]]:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     jax = pytest.importorskip("jax", reason="jax is not installed (pip install zeropoint[jax])")

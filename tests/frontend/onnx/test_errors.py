@@ -86,7 +86,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="fine"),
         helper.make_node("NonZero", ["a"], ["b"], name="where"),
-        helper.make_node("Attention", ["b"], ["c"], name="att", domain="com.microsoft"),
+        helper.make_node("Tokenizer", ["b"], ["c"], name="att", domain="com.microsoft"),
         helper.make_node("MaxPool", ["a"], ["d"], kernel_shape=[2], name="pool"),
         helper.make_node("Shape", ["c"], ["s"], name="a consequence"),
         helper.make_node("Reshape", ["c", "s"], ["r"], name="another consequence"),
@@ -97,7 +97,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     assert message_of(proto, tmp_path) == (
         "3 nodes are not supported: 'where' (NonZero): found a result whose size depends on values, expected "
         "one that depends on shapes only; cut the model before it with onnx.utils.extract_model; "
-        "'att' (com.microsoft::Attention); 'e' (Det)"
+        "'att' (com.microsoft::Tokenizer); 'e' (Det)"
     )
 
 

@@ -357,7 +357,7 @@ def gather(op: hlo.GatherOp, emit: LitertEmission) -> None:
 
 def reverse(op: hlo.ReverseOp, emit: LitertEmission) -> None:
     """REVERSE_V2."""
-    _plain(emit, op, "REVERSE_V2", ("ReverseV2Options", {}), emit.integers(array_values(op.dimensions), "axes"))
+    indexing.reverse(op, _source(emit, op.operand), _result(emit, op), element_of(op.result), emit)
 
 
 def window(op: hlo.ReduceWindowOp, emit: LitertEmission) -> None:

@@ -12,7 +12,7 @@ from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, 
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.ir.stablehlo import GatherOp, SliceOp
+from zeropoint.ir.stablehlo import GatherOp, ReverseOp, SliceOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 
@@ -76,6 +76,20 @@ def _cuts(place: _Place, value: SSAValue) -> dict[int, SSAValue]:
         if made is not None and (made.axis, made.count) == (place.axis, place.count):
             found.setdefault(made.index, other.outputs[0])
     return found
+
+
+def reverse(op: ReverseOp, source: int, result: int, kind: Attribute, emit: LitertEmission) -> None:
+    """REVERSE_V2, once for each group of neighbouring dimensions, because LiteRT refuses others."""
+    groups: list[list[int]] = []
+    for axis in sorted(array_values(op.dimensions)):
+        if groups and axis == groups[-1][-1] + 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    for number, axes in enumerate(groups, 1):
+        made = result if number == len(groups) else emit.temporary("reversed", shape_of(op.result), kind)
+        emit.operator("REVERSE_V2", [source, emit.integers(axes, "axes")], [made], ("ReverseV2Options", {}))
+        source = made
 
 
 def gather(

@@ -31,6 +31,7 @@ from zeropoint.ir.stablehlo import (
     GatherOp,
     MultiplyOp,
     ReduceOp,
+    ReverseOp,
     SelectOp,
     SliceOp,
     SubtractOp,
@@ -250,6 +251,12 @@ def slice_(kernel: ExportKernel, emit: LitertEmission) -> None:
     indexing.strided_slice(op, _source(kernel, emit), kernel.region.outputs[0], spec, emit)
 
 
+def reverse(kernel: ExportKernel, emit: LitertEmission) -> None:
+    """REVERSE_V2."""
+    op, spec = kernel.first(ReverseOp), kernel.output_spec
+    indexing.reverse(op, _source(kernel, emit), _result(kernel, emit), spec, emit)
+
+
 def gather(kernel: ExportKernel, emit: LitertEmission) -> None:
     """GATHER. The indices are not quantized."""
     op = kernel.first(GatherOp)
@@ -319,6 +326,7 @@ KERNELS: Mapping[str, LitertConverter] = {
     "reshape": reshape,
     "rsqrt": function("RSQRT", None, 2),
     "select": select,
+    "reverse": reverse,
     "slice": slice_,
     "softmax": softmax("SOFTMAX", ("SoftmaxOptions", {"beta": 1.0})),
     "sqrt": function("SQRT"),

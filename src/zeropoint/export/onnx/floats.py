@@ -16,7 +16,7 @@ from zeropoint.export.onnx.contractions import channels_first, conv_attributes, 
 from zeropoint.export.onnx.differences import difference, is_fused_difference
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import Attributes, element_type
-from zeropoint.export.onnx.indexing import gathered, scattered
+from zeropoint.export.onnx.indexing import backwards, gathered, scattered
 from zeropoint.export.onnx.integer_convolutions import integer_convolution
 from zeropoint.export.onnx.log_sigmoid import log_of_sigmoid
 from zeropoint.export.onnx.positions import scattered_at_computed
@@ -33,7 +33,6 @@ from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
-from zeropoint.numerics.rounding import INT32_MIN
 
 OnnxFloatConverter = Callable[[Any, OnnxEmission], None]
 
@@ -232,10 +231,7 @@ def slice_(op: hlo.SliceOp, emit: OnnxEmission) -> None:
 
 def reverse(op: hlo.ReverseOp, emit: OnnxEmission) -> None:
     """Slice with steps of -1."""
-    axes = array_values(op.dimensions)
-    bounds = ([-1] * len(axes), [INT32_MIN] * len(axes), axes, [-1] * len(axes))
-    extra = [emit.integers(values, "reverse") for values in bounds]
-    _finish(emit, op, "Slice", [_exact(emit, op.operand)], None, extra)
+    _finish(emit, op, "Slice", [_exact(emit, op.operand)], None, backwards(op, emit))
 
 
 def pad(op: hlo.PadOp, emit: OnnxEmission) -> None:

@@ -13,11 +13,21 @@ from zeropoint.export.gathers import clamped_indices, has_vector, last_indices, 
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import element_type
 from zeropoint.export.scatters import combination, scattered_rows
-from zeropoint.ir.stablehlo import AddOp, GatherOp, MaximumOp, MinimumOp, MultiplyOp, ScatterOp
+from zeropoint.ir.stablehlo import AddOp, GatherOp, MaximumOp, MinimumOp, MultiplyOp, ReverseOp, ScatterOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import shape_of
+from zeropoint.numerics.rounding import INT32_MIN
 
 VECTORS_OPSET = 12
 """The first opset whose Max and Min accept integers, and whose GatherND has the current definition."""
+
+
+def backwards(op: ReverseOp, emit: OnnxEmission) -> list[str]:
+    """The further inputs of a Slice with steps of -1."""
+    axes = array_values(op.dimensions)
+    bounds = ([-1] * len(axes), [INT32_MIN] * len(axes), axes, [-1] * len(axes))
+    return [emit.integers(values, "reverse") for values in bounds]
+
 
 SCATTERS: Mapping[type[Operation] | None, tuple[str, int]] = {
     None: ("none", 13),

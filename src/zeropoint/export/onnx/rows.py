@@ -16,7 +16,7 @@ from zeropoint.export.onnx.constant_operands import in_columns, joined_operand
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import CLIP, OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import element_type
-from zeropoint.export.onnx.indexing import gathered
+from zeropoint.export.onnx.indexing import backwards, gathered
 from zeropoint.export.onnx.kernel_bounds import clamped
 from zeropoint.export.onnx.pools import average_pool, max_pool
 from zeropoint.export.onnx.qoperators import check_mean
@@ -33,6 +33,7 @@ from zeropoint.ir.stablehlo import (
     MultiplyOp,
     PadOp,
     ReduceOp,
+    ReverseOp,
     SelectOp,
     SliceOp,
     TransposeOp,
@@ -274,6 +275,13 @@ def slice_(kernel: ExportKernel, emit: OnnxEmission) -> None:
     _put(kernel, emit, emit.apply("Slice", [source], kernel.output_spec, kernel.output_shape, name, extra=extra))
 
 
+def reverse(kernel: ExportKernel, emit: OnnxEmission) -> None:
+    """Slice with steps of -1."""
+    extra, source = backwards(kernel.first(ReverseOp), emit), _source(kernel, emit)
+    made = emit.apply("Slice", [source], kernel.output_spec, kernel.output_shape, _name(kernel, emit), extra=extra)
+    _put(kernel, emit, made)
+
+
 def broadcast(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """Reshape to the rank of the result. An Expand follows only if an op needs it."""
     source = emit.cast(_source(kernel, emit), kernel.output_spec, _name(kernel, emit))
@@ -333,6 +341,7 @@ KERNELS: Mapping[str, OnnxConverter] = {
     "rescale": rescale,
     "reshape": reshape,
     "select": select,
+    "reverse": reverse,
     "slice": slice_,
     "softmax": softmax,
     "subtract": binary("Sub"),

@@ -1,15 +1,18 @@
 """Rewrite onnxruntime's operators on floats with integer weights: the standard operator with dequantized weights.
 
-Source: onnxruntime's contributed operators (`com.microsoft`), "MatMulNBits" and "DynamicQuantizeLSTM".
+Source: onnxruntime's contributed operators (`com.microsoft`), "MatMulNBits", "DynamicQuantizeLSTM",
+"QAttention" and "QEmbedLayerNormalization".
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from onnx import NodeProto, helper
 
 from zeropoint.frontend.errors import ModelError
-from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, attributes_of, input_at
+from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, Quantized, attributes_of, input_at
 from zeropoint.frontend.onnx.nbits import DTYPES, PackedWeights
 from zeropoint.ir.tensors import Array
 
@@ -51,6 +54,36 @@ def recurrent_weights(node: NodeProto, run: IntegerRewriting) -> bool:
         return False
     names = [run.constant(f"{node.input[index]}_real", array) for index, array in ((1, real[0]), (2, real[1]))]
     made = helper.make_node("LSTM", [node.input[0], *names, *node.input[3:8]], node.output, node.name or node.output[0])
+    made.attribute.extend(node.attribute)
+    run.nodes.append(made)
+    return True
+
+
+def attention_weights(node: NodeProto, run: IntegerRewriting) -> bool:
+    """Rewrite QAttention to `Attention` with dequantized data and weights, which may have a scale for each column."""
+    data, weights = (
+        Quantized(input_at(node.input, i), input_at(node.input, i + 3), input_at(node.input, i + 6)) for i in (0, 1)
+    )
+    scales = run.array(weights.scale)
+    if scales is not None and scales.size > 1:
+        weights = replace(weights, axis=1)
+    inputs = [run.real(data), run.real(weights), *(input_at(node.input, index) for index in (2, 5, 8))]
+    made = helper.make_node("Attention", inputs, node.output, node.name or node.output[0], domain=node.domain)
+    made.attribute.extend(node.attribute)
+    run.nodes.append(made)
+    return True
+
+
+def embedding_tables(node: NodeProto, run: IntegerRewriting) -> bool:
+    """Rewrite QEmbedLayerNormalization to `EmbedLayerNormalization` with dequantized tables, scale and bias."""
+    scales = range(8, 13)
+    tables = [
+        run.real(Quantized(table, input_at(node.input, scale), input_at(node.input, scale + 5))) if table else ""
+        for table, scale in zip((input_at(node.input, i) for i in range(2, 7)), scales, strict=True)
+    ]
+    inputs = [*node.input[:2], *tables, input_at(node.input, 7)]
+    name = node.name or node.output[0]
+    made = helper.make_node("EmbedLayerNormalization", inputs, node.output, name, domain=node.domain)
     made.attribute.extend(node.attribute)
     run.nodes.append(made)
     return True

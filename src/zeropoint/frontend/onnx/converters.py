@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.onnx import (
     activations,
+    attention,
     bits,
     control,
     convolution,
@@ -15,7 +16,9 @@ from zeropoint.frontend.onnx import (
     dynamic_quantization,
     einsum,
     elementwise,
+    embeddings,
     generated,
+    group_attention,
     indexing,
     integer_products,
     movement,
@@ -29,6 +32,7 @@ from zeropoint.frontend.onnx import (
     recurrent,
     reductions,
     resize,
+    rotary,
     sampling,
     scans,
     scattering,
@@ -217,3 +221,12 @@ CONVERTERS: Mapping[str, NodeConverter] = {
     "QuantizeLinear": quantization.quantize_linear,
 }
 """The converters, by op type in ONNX's default domain."""
+CONTRIBUTED: Mapping[str, NodeConverter] = {
+    "Attention": attention.attention,
+    "EmbedLayerNormalization": embeddings.embed_layer_normalization,
+    "GroupQueryAttention": group_attention.group_query_attention,
+    "MultiHeadAttention": attention.multi_head_attention,
+    "RotaryEmbedding": rotary.rotary_embedding,
+}
+"""The converters of onnxruntime's operators, by op type, whose form depends on the shapes of their inputs."""
+CONTRIBUTED_DOMAIN = "com.microsoft"

@@ -18,7 +18,7 @@ from zeropoint.frontend.onnx.annotations import annotated, annotated_parameters
 from zeropoint.frontend.onnx.attributes import check_enumerated, check_unread_attributes
 from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.builder import ArrayReader, Builder
-from zeropoint.frontend.onnx.converters import CONVERTERS
+from zeropoint.frontend.onnx.converters import CONTRIBUTED, CONTRIBUTED_DOMAIN, CONVERTERS, NodeConverter
 from zeropoint.frontend.onnx.evaluation import evaluated
 from zeropoint.frontend.onnx.loaded_products import biased_products, moved_casts
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode
@@ -49,6 +49,13 @@ BLOCKWISE_OPSET = 21
 def opset_of(model: ModelProto) -> int:
     """The version of the default operator set that a model uses; 0 if it does not import one."""
     return max((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS), default=0)
+
+
+def _converter(node: NodeProto) -> NodeConverter | None:
+    """The converter of a node of ONNX's or onnxruntime's domain; None if there is none."""
+    if node.domain == CONTRIBUTED_DOMAIN:
+        return CONTRIBUTED.get(node.op_type)
+    return CONVERTERS.get(node.op_type) if node.domain in DEFAULT_DOMAINS else None
 
 
 def node_name(node: NodeProto) -> str:
@@ -213,7 +220,7 @@ class _GraphImporter:
             return
         location = self._build.location
         try:
-            if node.domain not in DEFAULT_DOMAINS or (node.op_type not in CONVERTERS and not self._evaluate(node)):
+            if _converter(node) is None and not self._evaluate(node):
                 raise NodeError("not supported")
             if node.op_type in VALUE_SIZED:
                 raise NodeError(
@@ -238,15 +245,15 @@ class _GraphImporter:
 
     def _check(self, node: NodeProto) -> None:
         """Raise NodeError for errors that do not depend on the inputs of a node. Without text for an unsupported op."""
-        if node.domain not in DEFAULT_DOMAINS or node.op_type not in (*CONVERTERS, "Shape", "Size"):
+        if _converter(node) is None and not (node.domain in DEFAULT_DOMAINS and node.op_type in ("Shape", "Size")):
             if self._is_consequence(node):
                 return
             raise NodeError(SIZED_BY_VALUES.get(node.op_type, "") if node.domain in DEFAULT_DOMAINS else "")
         for name in node.input:
             if name and name not in self._lost and not self._build.is_known(name):
                 raise NodeError(f"found input '{name}', which no earlier node computes; the file is broken")
-        if next(graphs_inside_node(node), None) is not None:
-            return  # the checker does not know the outer tensors of a nested graph
+        if next(graphs_inside_node(node), None) is not None or node.domain == CONTRIBUTED_DOMAIN:
+            return  # the checker knows neither the outer tensors of a nested graph nor onnxruntime's operators
         try:
             casts = node.op_type in ("DequantizeLinear", "QuantizeLinear")
             checker.check_node(node, self._of_casts if casts else self._context)
@@ -262,11 +269,12 @@ class _GraphImporter:
         unused = unused_rows(node, self._opset, self._build)
         if self._evaluate(node):
             return
-        if node.op_type not in CONVERTERS:
+        converter = _converter(node)
+        if converter is None:
             raise NodeError
         self._build.location = name_location(node_name(node))
         read = OnnxNode(node, self._opset, self._build)
-        results = CONVERTERS[node.op_type](read, self._build)
+        results = converter(read, self._build)
         check_unread_attributes(read)
         results = (results,) if isinstance(results, SSAValue) else results
         note_scales_by_channel(node, results, self._build)

@@ -113,6 +113,15 @@ def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     epsilon = node.number("epsilon", 1e-5)
     if 0 in shape[axes.start :]:
         return (value,)
+    bias = node.operand(2) if node.has(2) else None
+    return normalized_rows(value, axes, epsilon, node.operand(1), bias, build)
+
+
+def normalized_rows(
+    value: SSAValue, axes: range, epsilon: float, scale: SSAValue, bias: SSAValue | None, build: Builder
+) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """The normalized value, the means and the inverse deviations."""
+    shape = shape_of(value)
 
     def repeated(reduced: SSAValue) -> SSAValue:
         return build.broadcast(reduced, value.type, list(range(len(shape))))
@@ -123,8 +132,8 @@ def layer_normalization(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     shifted = build.insert(AddOp(variance, build.splat(epsilon, variance)))
     inverse = build.insert(RsqrtOp(shifted))
     result = build.insert(MultiplyOp(centred, repeated(inverse)))
-    result = build.insert(MultiplyOp(result, broadcast_to(node.operand(1), shape, build)))
-    result = build.insert(AddOp(result, broadcast_to(node.operand(2), shape, build))) if node.has(2) else result
+    result = build.insert(MultiplyOp(result, broadcast_to(scale, shape, build)))
+    result = result if bias is None else build.insert(AddOp(result, broadcast_to(bias, shape, build)))
     return result, mean, inverse
 
 
@@ -229,7 +238,11 @@ def softmax(node: OnnxNode, build: Builder) -> SSAValue:
     %6 = stablehlo.divide %3, %5
     """
     value = node.operand(0)
-    axes = _softmax_axes(node, len(shape_of(value)))
+    return softmax_of(value, _softmax_axes(node, len(shape_of(value))), build)
+
+
+def softmax_of(value: SSAValue, axes: list[int], build: Builder) -> SSAValue:
+    """The softmax over some dimensions."""
     _, exponential, total = _shifted(value, axes, build)
     kept = [axis for axis in range(len(shape_of(value))) if axis not in axes]
     return build.insert(DivideOp(exponential, build.broadcast(total, value.type, kept)))

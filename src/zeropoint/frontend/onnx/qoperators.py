@@ -16,7 +16,12 @@ from pathlib import Path
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from zeropoint.frontend.onnx.contributed_weights import packed_weights, recurrent_weights
+from zeropoint.frontend.onnx.contributed_weights import (
+    attention_weights,
+    embedding_tables,
+    packed_weights,
+    recurrent_weights,
+)
 from zeropoint.frontend.onnx.fake_quantization import fake_quantized, is_fake_quantize
 from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, Quantized, attributes_of, input_at
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
@@ -159,6 +164,8 @@ def _softmax(node: NodeProto, run: IntegerRewriting) -> bool:
 OTHERS: Mapping[str, Callable[[NodeProto, IntegerRewriting], bool]] = {
     "DynamicQuantizeLSTM": recurrent_weights,
     "MatMulNBits": packed_weights,
+    "QAttention": attention_weights,
+    "QEmbedLayerNormalization": embedding_tables,
     "QGemm": _product,
     "QLinearSoftmax": _softmax,
 }

@@ -157,9 +157,17 @@ def tensor_scatter(node: OnnxNode, build: Builder) -> SSAValue:
     shape = shape_of(update)
     axis = axis_of(node.integer("axis", -2), len(shape))
     circular = node.choice("mode", "linear", ("linear", "circular")) == "circular"
+    starts = converted(node.operand(2), i64, build) if node.has(2) else None
+    return written_from(value, update, axis, starts, build, circular=circular)
+
+
+def written_from(
+    value: SSAValue, update: SSAValue, axis: int, starts: SSAValue | None, build: Builder, *, circular: bool = False
+) -> SSAValue:
+    """The value with the update from the index of each batch on, along a dimension; from 0 on without indices."""
+    shape = shape_of(update)
     along = build.iota(shape, axis, i64)
-    if node.has(2):
-        starts = converted(node.operand(2), i64, build)
+    if starts is not None:
         along = build.apply(AddOp, along, build.broadcast(starts, along.type, [0]))
     if circular:
         along = build.apply(RemainderOp, along, build.splat(shape_of(value)[axis], along))
