@@ -1,6 +1,6 @@
-"""Sums of products of f32 in native code, for programs that are interpreted. The bits are those of `numerics.products`.
+"""Sums of products of f32 in native code, for interpreted programs, with the bits of `numerics.products`.
 
-One function computes the products of all shapes, so that it is compiled once. NumPy has no fused multiply-add, and takes
+One function computes the products of all shapes, so that it is compiled once. NumPy has no fused multiply-add and takes
 forty times as long to find the same sums.
 """
 
