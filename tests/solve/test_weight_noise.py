@@ -1,4 +1,4 @@
-"""The noise of constant weights: found once for each way to read them, and without a warning if they hold no numbers."""
+"""The noise of constant weights: found once for each way to read them, without a warning if they hold no numbers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from zeropoint.targets import target
 TWO_READERS = """
 func.func @main(%x: tensor<2x9xf32>) -> tensor<2x9xf32> {
   %w = stablehlo.constant dense_resource<weights> : tensor<9x9xf32>
-  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x9xf32>, tensor<9x9xf32>) -> tensor<2x9xf32>
-  %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [1] : (tensor<2x9xf32>, tensor<9x9xf32>) -> tensor<2x9xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<2x9xf32>, tensor<9x9xf32>) -> tensor<2x9xf32>
+  %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [1]
+    : (tensor<2x9xf32>, tensor<9x9xf32>) -> tensor<2x9xf32>
   func.return %1 : tensor<2x9xf32>
 }
 """
