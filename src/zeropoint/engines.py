@@ -32,7 +32,7 @@ from zeropoint.report.counts import multiplications
 COMPILING = 1_500_000
 """The number of float multiplications and additions that the interpreter performs while one op is compiled without
 optimization."""
-LOADING = 20_000_000
+LOADING = 50_000_000
 """The number of float products that NumPy adds up while the function for them that is native code is loaded."""
 REPEATED = 10
 """How many ops that repeat the form of another compile as fast as one of a new form: the kernels of the steps of an

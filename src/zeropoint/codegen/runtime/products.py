@@ -32,7 +32,8 @@ class NativeProducts:
         if not isa.fused:
             raise CodegenError(f"found {isa.name}, expected instructions for float multiply-add")
         text = products_text(isa.width)
-        objects = objects_of({_NAME: ModuleSource(text, lambda: text)}, isa, cache=cache_folder())
+        # LLVM's passes over the text take four times as long and gain nothing.
+        objects = objects_of({_NAME: ModuleSource(text, lambda: text)}, isa, cache=cache_folder(), form="light")
         self._code = Loaded(objects.values(), isa)
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         self._run = ctypes.CFUNCTYPE(None, *[pointer] * 3, *[number] * 6)(self._code.address(_NAME))
