@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+import numpy as np
 from xdsl.dialects.builtin import FunctionType, f32, f64
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
@@ -23,12 +25,15 @@ from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ConstantOp, WhileOp
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.lower.casts import as_stablehlo, state_cast_profiles
+from zeropoint.numerics.products import sums_of_products
 from zeropoint.progress import Progress, silent
 from zeropoint.report.counts import multiplications
 
 COMPILING = 1_500_000
 """The number of float multiplications and additions that the interpreter performs while one op is compiled without
 optimization."""
+LOADING = 50_000_000
+"""The number of float products that NumPy adds up while the function for them that is native code is loaded."""
 REPEATED = 10
 """How many ops that repeat the form of another compile as fast as one of a new form: the kernels of the steps of an
 unrolled recurrence are compiled once."""
@@ -187,6 +192,36 @@ def _compiled(program: Program, threads: int, progress: Progress, *, optimized: 
         return None
 
 
+class SumsOfProducts:
+    """Sums of float products: in NumPy until loading the function that is native code would have been quicker."""
+
+    def __init__(self) -> None:
+        self._left, self._lock = LOADING, threading.Lock()
+        self._chosen: Callable[[Array, Array], Array] = sums_of_products
+
+    def __call__(self, a: Array, b: Array) -> Array:
+        """The matrix product of a[..., m, k] and b[..., k, n], both f32 or both f64."""
+        if self._left >= 0:
+            self._count(a.size * b.shape[-1])
+        return self._chosen(a, b) if a.dtype == np.float32 else sums_of_products(a, b)
+
+    def _count(self, products: int) -> None:
+        with self._lock:
+            if self._left < 0:
+                return
+            self._left -= products
+            if self._left < 0:
+                from zeropoint.codegen.llvm.machine import CodegenError  # imports LLVM, which is needed only here
+                from zeropoint.codegen.runtime.products import NativeProducts
+
+                with suppress(CodegenError):  # an old processor
+                    self._chosen = NativeProducts()
+
+
+INTERPRETER = ReferenceEngine(SumsOfProducts())
+"""Interprets cheap programs."""
+
+
 class Warming:
     """A program that is compiled once its runs have taken as long as compiling takes, and optimized by the same rule.
 
@@ -207,7 +242,7 @@ class Warming:
         self.runnable: Runnable | None = None
         if expected >= COMPILING * size or _has_loop(program):
             self._compile(optimized=expected >= OPTIMIZING * size)
-        self.runnable = self.runnable or ReferenceEngine().prepare(program)
+        self.runnable = self.runnable or INTERPRETER.prepare(program)
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
         """The outputs by name. `observe(key, array)` is called at every `quant.stats_ref`."""
@@ -281,7 +316,7 @@ class QuickestEngine:
         """Prepare the program with the engine that is expected to finish first."""
         operations = 2 * multiplications(program)
         if not operations and not _has_loop(program):
-            return ReferenceEngine().prepare(program)
+            return INTERPRETER.prepare(program)
         threads = self.threads if operations >= SHARED else 1
         return Warming(program, operations, operations * self.runs, self.progress, threads=threads)
 

@@ -100,3 +100,21 @@ def test_a_file_that_is_mapped_to_be_read_is_not_copied(mode: Literal["r", "r+",
     kept = weights[weights.add(part)]
     assert np.shares_memory(kept, mapped) == (mode == "r")
     np.testing.assert_array_equal(kept, np.arange(25, 325, dtype=np.float32))
+
+
+def test_a_fact_of_an_array_is_found_once_in_all_copies() -> None:
+    weights, asked = Weights(), list[str]()
+
+    def found(name: str) -> str:
+        asked.append(name)
+        return name
+
+    array = np.arange(100, dtype=np.float32)
+    attribute = weights.attribute(array)
+    copy = weights.copy()
+    assert [one.fact(attribute, "sum", lambda: found("first")) for one in (weights, copy)] == ["first", "first"]
+    assert copy.fact(copy.attribute(array.reshape(10, 10)), "sum", lambda: found("another shape")) == "another shape"
+    assert weights.fact(attribute, "mean", lambda: found("another fact")) == "another fact"
+    inline = weights.attribute(np.arange(3))
+    assert [weights.fact(inline, "sum", lambda: found("inline")) for _ in range(2)] == ["inline", "inline"]
+    assert asked == ["first", "another shape", "another fact", "inline", "inline"]

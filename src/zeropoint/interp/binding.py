@@ -45,6 +45,11 @@ class Scope(Protocol):
         ...
 
     @property
+    def float_products(self) -> Binary:
+        """The function for sums of products of f32 or f64: `numerics.products`, or another with the same bits."""
+        ...
+
+    @property
     def probes(self) -> dict[str, list[Array]]:
         """The values that the program's probes recorded, by the name of the probe."""
         ...

@@ -75,7 +75,7 @@ def contraction(op: ConvolutionOp | DotGeneralOp, scope: Scope) -> Binary:
     if isinstance(op, DotGeneralOp) and op.algorithm is not None:
         return _in_parts(form, result, op.algorithm.data)
     if result.kind not in "iub":
-        return float_contraction(form, result, rhs)
+        return float_contraction(form, result, rhs, scope.float_products)
     form_name = op.attributes.get(DOT_FORM)
     if isinstance(form_name, StringAttr):
         zero = stored_zero(op.lhs, lambda value: _number(value, scope))
@@ -122,7 +122,9 @@ def _in_form(form: ContractionFunction, result: DType, name: str, zero: int) -> 
     return run
 
 
-def float_contraction(form: ContractionFunction, result: DType, rhs: Array | None) -> Binary:
+def float_contraction(
+    form: ContractionFunction, result: DType, rhs: Array | None, products: ProductFunction = sums_of_products
+) -> Binary:
     """The kernel for real or complex floats of dtype `result`. A constant right operand is laid out once."""
     # f16 and bf16 are summed in f32 and rounded once, at the end.
     dtype = result if result == FLOAT64 or result.kind == "c" else FLOAT32
@@ -134,7 +136,7 @@ def float_contraction(form: ContractionFunction, result: DType, rhs: Array | Non
 
     # Laid out once for all runs.
     constant = None if rhs is None else laid_out(rhs)
-    product = np.matmul if dtype.kind == "c" else sums_of_products
+    product = np.matmul if dtype.kind == "c" else products
 
     def run(lhs: Array, rhs: Array) -> Array:
         weights = laid_out(rhs) if constant is None else constant

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from zeropoint.interp.binding import Binary
 from zeropoint.interp.interpreter import Interpreter
 from zeropoint.interp.plan_steps import Observe
 from zeropoint.ir.kernel_path import KernelPath
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.products import sums_of_products
 
 
 class Runnable(Protocol):
@@ -115,8 +117,11 @@ class Engine(Protocol):
 
 
 class ReferenceEngine:
-    """The interpreter as an engine."""
+    """The interpreter as an engine. `products` adds up products of floats, with the bits of `numerics.products`."""
+
+    def __init__(self, products: Binary = sums_of_products):
+        self._products = products
 
     def prepare(self, program: Program) -> Runnable:
         """An `Interpreter` of the program."""
-        return Interpreter(program)
+        return Interpreter(program, self._products)

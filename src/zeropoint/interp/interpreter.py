@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from zeropoint.interp.binding import Binary
 from zeropoint.interp.lock_step import InterpretedLockStep, integer_contractions
 from zeropoint.interp.plan import plan_of
 from zeropoint.interp.plan_steps import Observe, Trace
 from zeropoint.ir.arguments import checked_arguments, in_order
 from zeropoint.ir.program import Port, Program
 from zeropoint.ir.tensors import Array
+from zeropoint.numerics.products import sums_of_products
 
 
 class Interpreter:
     """A program that is prepared once and called many times.
 
-    Arrays of a quantized type hold storage integers. Calls are thread-safe. Raises UnsupportedError if the program has
+    Arrays of a quantized type hold storage integers. `products` adds up products of floats, with the bits of
+    `numerics.products`. Calls are thread-safe. Raises UnsupportedError if the program has
     ops that the interpreter does not support.
     """
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, products: Binary = sums_of_products):
         self.inputs: list[Port] = program.inputs
         self.outputs: list[Port] = program.outputs
-        self._plan = plan_of(program)
+        self._plan = plan_of(program, products=products)
 
     def __call__(
         self, inputs: Mapping[str, Array], *, observe: Observe | None = None, trace: Trace | None = None

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from zeropoint.interp import standard
-from zeropoint.interp.binding import BodyFunction, Branch
+from zeropoint.interp.binding import Binary, BodyFunction, Branch
 from zeropoint.interp.control import INLINED, function_body
 from zeropoint.interp.errors import UnsupportedError
 from zeropoint.interp.plan_steps import Observe, PlanStep, Trace, advance
@@ -39,6 +39,7 @@ from zeropoint.ir.stablehlo import ConstantOp
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.limits import afford
 from zeropoint.numerics import Profile
+from zeropoint.numerics.products import sums_of_products
 from zeropoint.numerics.profile import DEFAULT_PROFILE, profile
 
 
@@ -101,8 +102,10 @@ class PlanBuilder:
         values: dict[SSAValue, int] | None = None,
         captured: dict[int, int] | None = None,
         write: Callable[[str], object] = sys.stdout.write,
+        products: Binary = sums_of_products,
     ):
         self.program = program
+        self.products: Binary = products if outer is None else outer.products
         self.write: Callable[[str], object] = write if outer is None else outer.write
         self.profile: Profile = profile(program.profile or DEFAULT_PROFILE)
         self.functions = {f.sym_name.data: f for f in program.module.ops if isinstance(f, FuncOp)}
@@ -255,6 +258,10 @@ class _BoundScope:
         return self._builder.slots[self._values[value]] if value in self._values else None
 
     @property
+    def float_products(self) -> Binary:
+        return self._builder.products
+
+    @property
     def probes(self) -> dict[str, list[Array]]:
         return self._builder.probes
 
@@ -330,13 +337,18 @@ def _with_frees(
     return tuple(reversed(freed))
 
 
-def plan_of(program: Program, entry: Block | None = None, write: Callable[[str], object] = sys.stdout.write) -> Plan:
-    """The plan of a function's body, by default the program's entry.
+def plan_of(
+    program: Program,
+    entry: Block | None = None,
+    write: Callable[[str], object] = sys.stdout.write,
+    products: Binary = sums_of_products,
+) -> Plan:
+    """The plan of a function's body, by default the program's entry. `products` adds up products of floats.
 
     Raises UnsupportedError, which names every unsupported op, and LimitExceeded if inlined calls become too many ops.
     """
     with suppress(RecursionInProgram):  # if the recursion is reached, `lay` reports it with its position
         check_calls(program)
-    builder, block = PlanBuilder(program, write=write), program.entry if entry is None else entry
+    builder, block = PlanBuilder(program, write=write, products=products), program.entry if entry is None else entry
     arguments = builder.arguments(block)
     return builder.finish(arguments, builder.lay(block, arguments))

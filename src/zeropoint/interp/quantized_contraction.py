@@ -129,5 +129,5 @@ def _hybrid(op: ContractionOp, scope: Scope) -> Binary:
     dequantize, result = dequantization(element_of(op.rhs)), element_dtype(element_of(op.result))
     constant = scope.constant(op.rhs)
     weights = None if constant is None else dequantize(constant)
-    kernel = float_contraction(contraction_of(op), result, weights)
+    kernel = float_contraction(contraction_of(op), result, weights, scope.float_products)
     return lambda lhs, rhs: kernel(lhs, rhs if weights is not None else dequantize(rhs))

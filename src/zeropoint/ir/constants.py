@@ -126,7 +126,7 @@ def constant_op(
     if quantized is not None:
         element_type = IntegerType(quantized.storage.type.width)
     value = weights.attribute(np.asarray(array), element_type, again)
-    op = ConstantOp(value, None if quantized is None else with_element(value.get_type(), quantized))
-    if location is not None:
-        op.location = location
-    return op
+    kind = value.get_type()
+    result = kind if quantized is None else with_element(kind, quantized)
+    # There are many constants. Other ways to make an op look for the places of its operands and results first.
+    return ConstantOp.create(result_types=[result], properties={"value": value}, location=location)

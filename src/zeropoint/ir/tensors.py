@@ -121,8 +121,17 @@ def real_element(element_type: Attribute) -> Attribute:
 
 def with_element(value: SSAValue | Attribute, element_type: Attribute) -> TensorType[Attribute]:
     """The same shape with another element type."""
+    shape = tensor_of(value).shape
+    # The integers of an op have the same few types. A quantized type with a scale for each channel takes long to hash.
+    return _of_integers(shape, element_type) if type(element_type) is IntegerType else _tensor(shape, element_type)
+
+
+def _tensor(shape: Attribute, element_type: Attribute) -> TensorType[Attribute]:
     # By the attribute of the shape: one number for each dimension need not be made again.
-    return TensorType.new((tensor_of(value).shape, element_type, NoneAttr()))
+    return TensorType.new((shape, element_type, NoneAttr()))
+
+
+_of_integers = lru_cache(maxsize=4096)(_tensor)
 
 
 def with_shape(value: SSAValue | Attribute, shape: Sequence[int]) -> TensorType[Attribute]:

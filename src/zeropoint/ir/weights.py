@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, DenseResourceAttr, StringAttr, TensorType
@@ -26,6 +26,7 @@ INLINE_ELEMENTS = 64
 """The largest number of elements that a constant inside the IR may have."""
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
+Fact = TypeVar("Fact")
 
 
 Computed = Callable[[], Array]
@@ -101,6 +102,7 @@ class Weights(Mapping[str, Array]):
         self.file = file
         flat = {key: array.reshape(-1) for key, array in (arrays or {}).items()}
         self._arrays: dict[str, Array | Computed] = {key: _frozen(array) for key, array in flat.items()}
+        self._facts: dict[Hashable, Any] = {}
 
     def __getitem__(self, handle: str) -> Array:
         held = self._arrays[handle]
@@ -119,7 +121,7 @@ class Weights(Mapping[str, Array]):
     def copy(self) -> Weights:
         """A new mapping to the same arrays."""
         copied = Weights(file=self.file)
-        copied._arrays = dict(self._arrays)
+        copied._arrays, copied._facts = dict(self._arrays), self._facts
         return copied
 
     def take(self, other: Weights) -> None:
@@ -161,6 +163,16 @@ class Weights(Mapping[str, Array]):
         if isinstance(attribute, DenseResourceAttr) and (handle := attribute.resource_handle.data) in self._arrays:
             found._arrays[handle] = self._arrays[handle]
         return found
+
+    def fact(self, attribute: Attribute, key: Hashable, found: Callable[[], Fact]) -> Fact:
+        """What `found` computes from the array of an elements attribute: only once by `key` in all copies of these
+        weights, because the content of a handle stays."""
+        if not isinstance(attribute, DenseResourceAttr):
+            return found()
+        place = attribute, key
+        if place not in self._facts:
+            self._facts[place] = found()
+        return cast("Fact", self._facts[place])
 
     def missing(self, handle: str) -> MissingWeights:
         """The error for a handle without an array."""

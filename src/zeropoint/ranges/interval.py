@@ -41,7 +41,9 @@ class Interval:
     @staticmethod
     def made(low: npt.ArrayLike, high: npt.ArrayLike) -> Interval:
         """Bounds from two arrays that broadcast with each other, narrowed to at most `LARGEST` pairs."""
-        arrays = np.broadcast_arrays(np.asarray(low, np.int64), np.asarray(high, np.int64))
+        arrays = np.asarray(low, np.int64), np.asarray(high, np.int64)
+        if arrays[0].shape != arrays[1].shape:
+            arrays = np.broadcast_arrays(*arrays)
         return Interval(*arrays).narrowed()
 
     @staticmethod

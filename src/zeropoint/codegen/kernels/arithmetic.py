@@ -182,10 +182,10 @@ class _IntegerSums:
 
     def laid(self, words: AnyArray, channels: IntArray) -> AnyArray:
         """The words of groups with `channels` (groups, vectors, elements), as [group][step][half][vector][element]."""
-        laid = np.ascontiguousarray(words[:, channels].swapaxes(0, 1))
+        laid = words[:, channels].swapaxes(0, 1)
         if self.halves == 1:
             return laid
-        taps = laid.view(np.int8)
+        taps = np.ascontiguousarray(laid).view(np.int8)
         rest = [np.zeros_like(taps)] * (self.halves - 2)
         return np.stack([taps >> 1, taps - (taps >> 1), *rest], axis=2)
 

@@ -21,6 +21,7 @@ Accumulators start at the biases plus fixed16's rounding terms.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,13 +68,21 @@ def short_order(count: int, width: int) -> IntArray:
 
 def side_by_side(*parts: AnyArray) -> AnyArray:
     """Concatenate the bytes of arrays (groups, ...) per group; u8 of shape (groups, bytes per group)."""
-    rows = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
-    return np.concatenate(rows, axis=1)
+    sizes = [math.prod(part.shape[1:]) * part.itemsize for part in parts]
+    found, start = np.empty((len(parts[0]), sum(sizes)), np.uint8), 0
+    for part, size in zip(parts, sizes, strict=True):
+        # Written in place: weights are copied once, whatever their order in memory.
+        found[:, start : start + size].view(part.dtype).reshape(part.shape)[...] = part
+        start += size
+    return found
 
 
 def of_channels(numbers: AnyArray, channels: IntArray, dtype: DTypeLike, padding: float = 0) -> AnyArray:
     """The numbers of the given channels, along the last axis of `numbers`. Channel -1 gets `padding`."""
-    return np.where(channels < 0, padding, numbers[..., channels]).astype(dtype)
+    if channels.size == numbers.shape[-1] and np.array_equal(channels.reshape(-1), np.arange(channels.size)):
+        return numbers.reshape(*numbers.shape[:-1], *channels.shape).astype(dtype, copy=False)
+    found = numbers[..., channels]
+    return (np.where(channels < 0, padding, found) if channels.min(initial=0) < 0 else found).astype(dtype, copy=False)
 
 
 def _constant(array: IntArray) -> IntArray:

@@ -344,7 +344,7 @@ class _Contraction:
             packed = arithmetic.pack(isa, groups, given.stored, bias, given.scales, given.points)
         else:
             assert isinstance(arithmetic, Floats)
-            packed = arithmetic.pack(isa, groups, np.ascontiguousarray(steps), bias)
+            packed = arithmetic.pack(isa, groups, steps, bias)
         return [self.graph.parameters(packed)]
 
 

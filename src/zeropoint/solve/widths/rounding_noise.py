@@ -8,7 +8,6 @@ contractions, because it could not be avoided there. In a front end (`front_ends
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 
@@ -18,13 +17,11 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, facts_of
 from zeropoint.ir.constants import constant_array, is_constant
-from zeropoint.ir.contractions import weight_channel_axis, weights_by_channel
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
 from zeropoint.ir.stablehlo import (
     ConcatenateOp,
-    ConvolutionOp,
     DotGeneralOp,
     DynamicSliceOp,
     DynamicUpdateSliceOp,
@@ -36,7 +33,7 @@ from zeropoint.ir.stablehlo import (
     SortOp,
     TransposeOp,
 )
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
@@ -46,6 +43,7 @@ from zeropoint.solve.value_constraint import STRENGTH
 from zeropoint.solve.widths.distribution import PointDistribution
 from zeropoint.solve.widths.front_ends import front_end
 from zeropoint.solve.widths.recurrences import Recurrences
+from zeropoint.solve.widths.weight_noise import contraction_gain, weight_noise
 from zeropoint.targets import KernelRow, SameScale
 from zeropoint.targets.logical_kernels import MOVEMENTS
 
@@ -55,8 +53,6 @@ CONTRACTIONS_KEPT = 2
 transform before the filter bank."""
 ANY_NUMBER = CONTRACTIONS_KEPT + 1
 """Stands for any number of contractions, all of which may stay float: in a front end."""
-WEIGHTS_AT_ONCE = 1 << 20
-"""The number of weight elements that are squared at once."""
 ONE_BYTE = Storage.of("i8")
 FLOAT_MOVES = (
     ConcatenateOp,
@@ -185,7 +181,7 @@ class RoundingNoise:
             return 0.0
         if maker not in self._of_weights:
             read, rows = self.seen(maker.inputs[0]), self.rows(maker)
-            rounded = _weight_noise(maker, rows[0], self.weights) if rows and len(maker.inputs) > 1 else 0.0
+            rounded = weight_noise(maker, rows[0], self.weights) if rows and len(maker.inputs) > 1 else 0.0
             self._of_weights[maker] = 0.0 if read is None else rounded * read.power
         return self._of_weights[maker]
 
@@ -222,7 +218,7 @@ class RoundingNoise:
         if is_rescale(region):
             return None
         if name in CONTRACTIONS:
-            return _contraction_gain(region, self.weights)
+            return contraction_gain(region, self.weights)
         terms = prod(shape_of(region.inputs[index])) / max(1, prod(shape_of(region.outputs[0])))
         # A maximum passes on the noise of one operand, so 1 is an upper bound.
         if name in ("add", "subtract", "maximum", "minimum"):
@@ -362,39 +358,3 @@ def is_demanded(region: QuantizeRegionOp) -> bool:
     """Whether a recipe sets the width of a region or forces its quantization."""
     demands = {fact.name: fact.value for fact in facts_of(region, DEMANDS)}
     return demands.get("quantize") == "true" or "bits" in demands
-
-
-def _contraction_gain(region: QuantizeRegionOp, weights: Weights) -> float | None:
-    """The largest sum of squared weights of a channel; None without constant weights."""
-    # The worst channel, because its results decide whether the function after them can be trusted.
-    return max((float((part**2).sum(axis=1).max()) for part in _by_channel(region, weights)), default=None)
-
-
-def _weight_noise(region: QuantizeRegionOp, row: KernelRow, weights: Weights) -> float:
-    """The variance of rounding the weights, summed over a channel; the largest sum of all channels."""
-    rule, found = row.input_rule(1), 0.0
-    parts = [abs(part) for part in _by_channel(region, weights)]
-    whole = max((float(part.max()) for part in parts), default=0.0)
-    for part in parts:
-        steps = (part.max(axis=1) if rule.per_channel else np.full(len(part), whole)) / rule.storage.maximum
-        found = max(found, float((np.count_nonzero(part, axis=1) * steps**2 / 12).max()))
-    return found
-
-
-def _by_channel(region: QuantizeRegionOp, weights: Weights) -> Iterator[Array]:
-    """The constant weights of a contraction by channels, some channels at a time; empty if they are not constant."""
-    op = next((op for op in region.body.block.ops if isinstance(op, ConvolutionOp | DotGeneralOp)), None)
-    array = constant_array(region.inputs[1], weights)
-    axis = None if op is None else weight_channel_axis(op)
-    if array is None or axis is None or not array.size:
-        return
-    rows = weights_by_channel(array, axis)
-    # A few channels at a time: two f64 copies of a large matrix would take four times its size.
-    step = max(1, WEIGHTS_AT_ONCE // rows.shape[1])
-    yield from (_widened(rows[first : first + step]) for first in range(0, len(rows), step))
-
-
-def _widened(weights: Array) -> Array:
-    """Weights in f64. Suppresses the warning about a signalling NaN, because NaN weights have an error of their own."""
-    with np.errstate(invalid="ignore"):
-        return weights.astype(np.float64)
