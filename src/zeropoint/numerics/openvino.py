@@ -3,8 +3,9 @@
 A contraction computes in f32, with a sum acc in i32:
 
 - v = fl(fl(acc * fl(s_in * s_w)) + fl(bias * fl(s_in * s_w)));
-- q = rne(fma(v, scale, shift)), clamped. With shift 0, it is rne(fl(v * fl(1 / fl(1 / scale)))). The plugin computes
-  scale and shift from the ends of the result's range: `RangeFactors`.
+- q = rne(fma(v, scale, shift)), clamped. With shift 0 and one scale, it is rne(fl(v * fl(1 / fl(1 / scale)))); with a
+  scale per channel, rne(fl(v * scale)). The plugin computes scale and shift from the ends of the result's range:
+  `RangeFactors`.
 
 Without a bias, or with one of zeros, the two steps become one: q = rne(fma(acc, scale, shift)), with a scale and a
 shift per channel. The ends of the range are then divided by the scales of the accumulator. In fully connected layers,
@@ -102,9 +103,11 @@ class RangeFactors:
         """The factors from values of which `low` and `high` are the ends of the result's range."""
         scale, shift = _slope(low, high)
         shift = shift + F32(result.storage_min)
-        if np.all(abs(shift) < STEPS * NEGLIGIBLE):
-            return RangeFactors(F32(1) / (F32(1) / scale), F32(0))
-        return RangeFactors(scale, shift)
+        if not np.all(abs(shift) < STEPS * NEGLIGIBLE):
+            return RangeFactors(scale, shift)
+        if np.all(scale == np.ravel(scale)[0]):  # given as the scale of the result, by which the kernel divides
+            scale = F32(1) / (F32(1) / scale)
+        return RangeFactors(scale, F32(0))
 
     @staticmethod
     def of_stored(result: AffineParameters, unit: np.float32, zero_point: int) -> RangeFactors:
