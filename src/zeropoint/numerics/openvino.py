@@ -72,6 +72,7 @@ from zeropoint.numerics.ranges import AffineParameters
 F32 = np.float32
 PerChannel = np.float32 | NDArray[np.float32]
 """One number, or one number per channel."""
+Zeros = NDArray[np.int64]
 STEPS, ZERO = F32(255), F32(0)
 NEGLIGIBLE = F32(0.00001)
 """A shift below this share of the range is dropped."""
@@ -230,3 +231,15 @@ def rescaled(stored: NDArray[np.integer], given: AffineParameters, result: Affin
     k, shift = rescaling(*moved_ends(result, F32(given.scale.item())))
     steps = (stored.astype(np.int32) - given.zero_point).astype(F32) * k + shift
     return np.rint(np.clip(steps, F32(0), STEPS)).astype(np.int32) + np.int32(result.storage_min)
+
+
+def stored_constants(real: NDArray[np.floating], ends: tuple[int, int], scale: PerChannel, zero: Zeros) -> Zeros:
+    """The integers of constants that a file quantizes: by FakeQuantize from one end of the type's range to the other.
+
+    `ends` are the least and the greatest integer of the type. `scale` and `zero`, the zero point, broadcast to `real`.
+    NaN becomes the zero point.
+    """
+    first, last = ends
+    low, high = ((end - zero).astype(F32) * scale for end in ends)
+    steps = np.rint((np.clip(real.astype(F32), low, high) - low) / (high - low) * F32(last - first))
+    return np.where(np.isnan(real), zero, np.nan_to_num(steps).astype(np.int64) + first)
