@@ -54,7 +54,7 @@ from zeropoint.materialize.openvino_products import multiply
 from zeropoint.materialize.openvino_sums import add, function_of_sum, subtract
 from zeropoint.materialize.product_chains import is_in_chain
 from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends
-from zeropoint.targets.logical_kernels import BINARY, FUNCTION_OF_SUM, FUNCTIONS
+from zeropoint.targets.logical_kernels import BINARY, FUNCTION_OF_SUM, FUNCTIONS, QUANTIZE_PRODUCT
 
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 """The kernels into which OpenVINO fuses a following sum or hard swish."""
@@ -281,6 +281,11 @@ def hard_swish(kernel: MaterializedKernel) -> SSAValue:
     return requantized(run, product, RangeFactors.of(of_dtype(kernel.output_type)))
 
 
+def quantize_product(kernel: MaterializedKernel) -> SSAValue:
+    """The cast of a function of a contraction's floats."""
+    return _rounded(FloatArithmetic(kernel, REASON), UnroundedFloats(kernel.values[kernel.arguments[0]]))
+
+
 def fuses_hard_swish(region: QuantizeRegionOp) -> bool:
     """Whether OpenVINO computes the hard swish that reads a convolution in the convolution, without rounding before it.
 
@@ -346,6 +351,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
     FUNCTION_OF_SUM: function_of_sum,
+    QUANTIZE_PRODUCT: quantize_product,
     "hard_swish": hard_swish,
     "mean": mean,
     "multiply": multiply,

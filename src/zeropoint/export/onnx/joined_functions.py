@@ -1,4 +1,4 @@
-"""Functions of sums as ONNX operators, in the form that OpenVINO computes in one kernel."""
+"""Functions of sums and products as ONNX operators, in the form that OpenVINO computes in one kernel."""
 
 from __future__ import annotations
 
@@ -41,3 +41,8 @@ def function_of_sum(kernel: ExportKernel, emit: OnnxEmission) -> None:
         at = evaluate_chain(value, op.result, np.array([-1.0], np.float32), emit.weights)
         attributes = {"alpha": -float(at[0])}
     emit.put(result, emit.apply(node, [total], kernel.output_spec, kernel.output_shape, emit.name(result), attributes))
+
+
+def quantize_product(kernel: ExportKernel, emit: OnnxEmission) -> None:
+    """A cast."""
+    emit.put(kernel.region.outputs[0], emit.operand(kernel.region.inputs[0], kernel.output_spec))
