@@ -31,7 +31,8 @@ from zeropoint.materialize.join_functions import following, function_of, joined
 from zeropoint.targets.logical_kernels import CONTRACTIONS, QUANTIZE_PRODUCT
 
 FUNCTIONS = frozenset(
-    {"abs", "elu", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "logistic", "silu", "softplus", "sqrt", "tanh"}
+    {"abs", "elu", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "logistic", "relu", "relu6", "silu", "softplus"}
+    | {"sqrt", "tanh"}
 )
 """What OpenVINO computes in a contraction."""
 

@@ -19,7 +19,15 @@ from zeropoint.materialize import elementwise, onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
-from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
+from zeropoint.materialize.openvino_floats import (
+    REASON,
+    above_zero,
+    of_dtype,
+    requantized,
+    scaled,
+    stored_again,
+    times,
+)
 from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_operand, held_parameters, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
 from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
@@ -114,7 +122,7 @@ def _total(
     if _is_convolved(term) and (is_difference or _is_fused(term, other)):
         before = kernel.unrounded[values[number]]
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
-        total = run.made(hlo.AddOp(run.clamped(fused(run, before, by.factor, by.offset), by.low, by.high), stored))
+        total = run.made(hlo.AddOp(run.clamped(scaled(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
         mine, _ = held_operand(term.source, term.kind)
         total = _folded(run, values[number], term.kind, term_steps(mine, beside), stored)
@@ -150,10 +158,7 @@ def is_alone_behind_convolution(value: SSAValue, weights: Weights) -> bool:
 def _unrounded(run: FloatArithmetic, kind: UniformQuantizedType, of: UnroundedFloats) -> SSAValue:
     """The result of a convolution in steps of its type, clamped but not rounded."""
     by = RangeFactors.of(of_dtype(kind), of.unit)
-    if by.is_scale:
-        steps = run.made(hlo.MultiplyOp(of.value, along(run, of.value, by.scale, of.axis)))
-    else:
-        steps = fused(run, of, by.scale, by.shift)
+    steps = times(run, of, by.scale).value if by.is_scale else scaled(run, of, by.scale, by.shift)
     return run.clamped(steps, *map(np.float32, dtype_range(kind.storage.dtype)))
 
 

@@ -3,13 +3,13 @@
 A contraction computes in f32, with a sum acc in i32:
 
 - v = fl(fl(acc * fl(s_in * s_w)) + fl(bias * fl(s_in * s_w)));
-- q = rne(fma(v, scale, shift)), clamped. With shift 0 and one scale, it is rne(fl(v * fl(1 / fl(1 / scale)))); with a
-  scale per channel, rne(fl(v * scale)). The plugin computes scale and shift from the ends of the result's range:
-  `RangeFactors`.
+- q = rne(fma(v, scale, shift)), clamped. With shift 0 and one scale, it is rne(fl(v * fl(1 / fl(1 / scale)))). With a
+  scale per channel, it is rne(fl(fl(v * scale) + shift)), with the first channel's shift for all. The plugin computes
+  scale and shift from the ends of the result's range: `RangeFactors`.
 
-Without a bias, or with one of zeros, the two steps become one: q = rne(fma(acc, scale, shift)), with a scale and a
-shift per channel. The ends of the range are then divided by the scales of the accumulator. In fully connected layers,
-this holds only if all channels have one scale.
+Without a bias, or with one of zeros, the two steps become one, with acc instead of v. The ends of the range are then
+divided by the scales of the accumulator, so that there is a scale per channel if the weights have some. In fully
+connected layers, this holds only if all channels have one scale.
 
 In a fully connected layer with a bias, the range is folded into the scales and the bias: q = rne(fl(acc * factor) +
 addend), with a factor and an addend per channel (`BiasedFactors`). The addend is fl(fl(bias * k + shift) + least), with
@@ -74,6 +74,8 @@ PerChannel = np.float32 | NDArray[np.float32]
 """One number, or one number per channel."""
 Zeros = NDArray[np.int64]
 STEPS, ZERO = F32(255), F32(0)
+DRIFT = F32(0.00005)
+"""Shifts of channels that differ by less are taken as one."""
 NEGLIGIBLE = F32(0.00001)
 """A shift below this share of the range is dropped."""
 UNEQUAL = F32(0.0001)
@@ -84,7 +86,10 @@ LESS_THAN_A_STEP = F32(255 / 256)
 
 @dataclass(frozen=True)
 class RangeFactors:
-    """q = rne(fma(v, scale, shift)). Without a shift (`is_scale`): q = rne(fl(v * scale))."""
+    """q = rne(fma(v, scale, shift)), or rne(fl(fl(v * scale) + shift)) with a scale per channel.
+
+    Without a shift (`is_scale`): q = rne(fl(v * scale)).
+    """
 
     scale: PerChannel
     shift: PerChannel
@@ -106,7 +111,7 @@ class RangeFactors:
         shift = shift + F32(result.storage_min)
         if not np.all(abs(shift) < STEPS * NEGLIGIBLE):
             return RangeFactors(scale, shift)
-        if np.all(scale == np.ravel(scale)[0]):  # given as the scale of the result, by which the kernel divides
+        if np.size(scale) == 1:  # given as the scale of the result, by which the kernel divides
             scale = F32(1) / (F32(1) / scale)
         return RangeFactors(scale, F32(0))
 
@@ -143,7 +148,10 @@ class BiasedFactors:
 
 @dataclass(frozen=True)
 class SumTerm:
-    """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in steps of the other operand."""
+    """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in steps of the other operand.
+
+    With a factor per channel, the product is rounded before the offset is added.
+    """
 
     factor: PerChannel
     offset: PerChannel
@@ -191,7 +199,13 @@ def _linear(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChann
 
 
 def _slope(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel]:
-    return STEPS / (high - low), (-low * STEPS) / (high - low)
+    """Scale and shift, as one number each if channels have the same. Shifts that differ little are the first."""
+    scale, shift = STEPS / (high - low), (-low * STEPS) / (high - low)
+    same, near = scale == np.ravel(scale)[0], abs(shift - np.ravel(shift)[0]) < DRIFT
+    return (
+        F32(np.ravel(scale)[0]) if np.all(same) else scale,
+        F32(np.ravel(shift)[0]) if np.all(near) else shift,
+    )
 
 
 def real_steps(kind: AffineParameters, factor: np.float32) -> tuple[np.float32, np.float32]:
