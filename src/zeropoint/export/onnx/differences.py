@@ -41,3 +41,8 @@ def _is_product(value: SSAValue) -> bool:
         value = region.inputs[value.index]
     made = value.owner
     return isinstance(made, QuantizeRegionOp) and made.is_quantized and made.logical_kernel.data in CONTRACTIONS
+
+
+def _stem(name: str) -> str:
+    """The name of a value without that of the `Expand` that repeats it in a file."""
+    return EXPANDED.sub("", name)

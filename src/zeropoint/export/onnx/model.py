@@ -43,7 +43,7 @@ KERNELS = KernelRules(
     "ONNX",
     "onnxruntime",
     {**contractions.KERNELS, **rows.KERNELS, FUNCTION_OF_SUM: function_of_sum},
-    in_float_too={*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"},
+    in_float_too={*contractions.KERNELS, "average_pool", "log_softmax", "max_pool", "mean", "softmax"},
     float_rules=OPERATORS,
     stands_for=_stands_for,
 )
