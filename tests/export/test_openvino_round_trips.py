@@ -54,3 +54,17 @@ def test_a_file_is_the_same_after_an_import(name: str, target: str, tmp_path: Pa
     expected, found = (each.interpreted()(**samples[0]) for each in (first, second))
     for output, array in expected.items():
         np.testing.assert_array_equal(found[output], array)
+
+
+@pytest.mark.parametrize("name", ["p/clip", "q/clip", "p/expand", "q/clip/clip"])
+def test_a_value_has_the_name_of_a_clip(name: str, tmp_path: Path) -> None:
+    """The cast before a concatenation is named after what it casts, without the clip that the exporter adds."""
+    weights = {"w": (4, 4, 1, 1), "v": (8, 8, 1, 1)}
+    body = "p = Conv(x, w)\n r = Relu(p)\n q = Concat<axis=1>(r, x)\n y = Conv(q, v)"
+    model, samples = text_network("(float[1,4,6,6] x) => (float[1,8,6,6] y)", weights, body)
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [name if found == "p" else found for found in names]
+    zp.quantize(model, samples, target="openvino", effort="none").export(tmp_path / "first.onnx")
+    zp.quantize(tmp_path / "first.onnx", target="openvino").export(tmp_path / "second.onnx")
+    assert (tmp_path / "first.onnx").read_bytes() == (tmp_path / "second.onnx").read_bytes()
