@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -22,8 +20,7 @@ from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
 from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_operand, held_parameters, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
-from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
-from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.openvino import Operand, RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.storage import dtype_range
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS, REDUCTIONS
 
@@ -107,10 +104,10 @@ def _total(
     beside, moved = held_operand(other.source, other.kind)
     stored = above_zero(run, values[1 - number], other.kind, -moved)
     if is_difference:
-        stored, beside = run.made(hlo.NegateOp(stored)), replace(beside, zero_point=-beside.zero_point)
+        stored, beside = run.made(hlo.NegateOp(stored)), -beside
     if not _is_convolved(term) and _is_convolved(other) and (is_difference or _is_fused(other, term)):
         stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
-        beside = of_dtype(other.kind)
+        beside = Operand.of(of_dtype(other.kind))
     if _is_convolved(term) and (is_difference or _is_fused(term, other)):
         before = kernel.unrounded[values[number]]
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
@@ -120,7 +117,7 @@ def _total(
         total = _folded(run, values[number], term.kind, term_steps(mine, beside), stored)
     else:
         total = _from_zero(run, values[number], term, other, (stored, beside))
-    return total, np.float32(other.kind.scale)
+    return total, beside.scale
 
 
 def is_computed_in_convolution(kernel: MaterializedKernel) -> bool:
@@ -175,7 +172,7 @@ def _from_zero(
     value: SSAValue,
     term: FileOperand,
     other: FileOperand,
-    beside: tuple[SSAValue, AffineParameters],
+    beside: tuple[SSAValue, Operand],
 ) -> SSAValue:
     """fma(q - zero, ratio, stored), or two roundings if an elementwise op reads the operand, too.
 
@@ -183,8 +180,9 @@ def _from_zero(
     if one of the operands is read as stored integers, or comes from the kernel of a convolution, product or pool.
     """
     stored, held = beside
-    zero, ratio = term_zero(of_dtype(term.kind), held)
-    moved = run.plus(above_zero(run, value, term.kind), -zero)
+    mine, steps = held_operand(term.source, term.kind)
+    zero, ratio = term_zero(mine, held)
+    moved = run.plus(above_zero(run, value, term.kind, -steps), -zero)
     others = [reader for reader in term.readings if reader is not run.kernel.region]
     is_apart = all(isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in APART for reader in others)
     if is_apart or term.is_apart or other.is_apart:

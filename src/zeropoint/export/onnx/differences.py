@@ -26,9 +26,7 @@ def difference(op: Operation, operands: Sequence[Tensor], emit: OnnxEmission) ->
     """Sub with one dimension more, between reshapes, which OpenVINO does not compute in a convolution."""
     result, rank = op.results[0], len(shape_of(op.results[0]))
     apart = [
-        emit.reshaped(
-            tensor, (*[1] * (1 + rank - len(tensor.shape)), *tensor.shape), EXPANDED.sub("", emit.name(value))
-        )
+        emit.reshaped(tensor, (*[1] * (1 + rank - len(tensor.shape)), *tensor.shape), _stem(emit.name(value)))
         for value, tensor in zip(op.operands, operands, strict=True)
     ]
     made = emit.apply("Sub", apart, element_of(result), (1, *shape_of(result)), f"{emit.name(result)}/apart")
