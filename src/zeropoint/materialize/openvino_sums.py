@@ -20,7 +20,7 @@ from zeropoint.materialize.openvino_constant_sums import constant_sum
 from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
 from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_operand, held_parameters, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
-from zeropoint.numerics.openvino import Operand, RangeFactors, SumTerm, term_steps, term_zero
+from zeropoint.numerics.openvino import HeldOperand, RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.storage import dtype_range
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS, REDUCTIONS
 
@@ -107,7 +107,7 @@ def _total(
         stored, beside = run.made(hlo.NegateOp(stored)), -beside
     if not _is_convolved(term) and _is_convolved(other) and (is_difference or _is_fused(other, term)):
         stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
-        beside = Operand.of(of_dtype(other.kind))
+        beside = HeldOperand.of(of_dtype(other.kind))
     if _is_convolved(term) and (is_difference or _is_fused(term, other)):
         before = kernel.unrounded[values[number]]
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
@@ -172,7 +172,7 @@ def _from_zero(
     value: SSAValue,
     term: FileOperand,
     other: FileOperand,
-    beside: tuple[SSAValue, Operand],
+    beside: tuple[SSAValue, HeldOperand],
 ) -> SSAValue:
     """fma(q - zero, ratio, stored), or two roundings if an elementwise op reads the operand, too.
 
