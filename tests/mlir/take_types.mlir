@@ -43,7 +43,7 @@ func.func @main(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 // -----
 
-// The function of a product is a float op. Its cast is computed in the kernel of the product.
+// A function of a product is computed in the kernel of the product, with its cast.
 func.func @main(%x: tensor<2x4xf32>) -> tensor<2x3xf32> {
   %q = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!quant.uniform<u8:f32, 0.5>>
   %a = quant.dcast %q : tensor<2x4x!quant.uniform<u8:f32, 0.5>> to tensor<2x4xf32>
@@ -56,8 +56,7 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x3xf32> {
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       quant.region "fully_connected"({{.*}}) -> tensor<2x3xf32> as !quant.uniform<i32:f32, 1.250000e-01>
-// CHECK:       quant.region "tanh"({{.*}}) -> tensor<2x3xf32> as !quant.none<f32>
-// CHECK:       quant.region "quantize_product"({{.*}} = %t) -> tensor<2x3xf32> as !quant.uniform<u8:f32, 1.000000e-02:128>
+// CHECK:       quant.region "function_of_product"({{.*}} = %m) -> tensor<2x3xf32> as !quant.uniform<u8:f32, 1.000000e-02:128>
 
 // -----
 
@@ -73,4 +72,4 @@ func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
   return %s, %m : tensor<2x3xf32>, tensor<2x3xf32>
 }
 // CHECK-LABEL: func.func @main
-// CHECK-NOT:   "quantize_product"
+// CHECK-NOT:   "function_of_product"

@@ -54,15 +54,18 @@ with two roundings: `rescaling`. To i8 with zero point 0, it is only multiplied 
 point 0 is stored again, also times a constant or plus one, and no end of its type's range would move by a step, the
 integers stay as they are (`keeps_integers`).
 
+If an op needs integers of the other signedness than the file has, the plugin computes the scale and the zero point
+anew, from the ends of the range: `HeldOperand.moved`.
+
 The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.
 
 Sources: the CPU plugin's post-operations (dnnl_postops_composer) and fake quantization, and the low precision
-transformations of Add, Multiply and Subtract, and EliminateFakeQuantize.
+transformations of Add, Multiply and Subtract, FakeQuantizeDecomposition and EliminateFakeQuantize.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +150,42 @@ class BiasedFactors:
 
 
 @dataclass(frozen=True)
+class HeldOperand:
+    """An operand of a sum as OpenVINO holds it: real = (stored - zero) * scale, with low <= stored <= high."""
+
+    scale: np.float32
+    zero: np.float32
+    low: int
+    high: int
+
+    @staticmethod
+    def of(kind: AffineParameters) -> HeldOperand:
+        """An operand of a type with one scale, whose integers OpenVINO stores as the file does."""
+        return HeldOperand(F32(kind.scale.item()), F32(kind.zero_point.item()), kind.storage_min, kind.storage_max)
+
+    @staticmethod
+    def moved(kind: AffineParameters, steps: int) -> HeldOperand:
+        """An operand whose integers OpenVINO stores greater by `steps`.
+
+        Its scale and zero point follow from the ends of its range. So the zero point may be a fraction.
+        """
+        low, high = kind.storage_min + steps, kind.storage_max + steps
+        least, greatest = _ends(kind, None)
+        zero = (F32(low) * greatest - F32(high) * least) / (greatest - least)
+        return HeldOperand(F32(moved_scale(kind)), F32(zero), low, high)
+
+    def __neg__(self) -> HeldOperand:
+        """The operand that is added instead of subtracting this one: its integers are negated."""
+        return replace(self, zero=F32(-self.zero))
+
+
+def moved_scale(kind: AffineParameters) -> PerChannel:
+    """The scale of 8-bit integers that OpenVINO stores greater than the file does: it follows from the range's ends."""
+    least, greatest = _ends(kind, None)
+    return (greatest - least) / STEPS
+
+
+@dataclass(frozen=True)
 class SumTerm:
     """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in steps of the other operand.
 
@@ -159,29 +198,28 @@ class SumTerm:
     high: np.float32
 
     @staticmethod
-    def of(term: AffineParameters, other: AffineParameters, unit: PerChannel | None = None) -> SumTerm:
+    def of(term: AffineParameters, other: HeldOperand, unit: PerChannel | None = None) -> SumTerm:
         """The term with the range of type `term`, from real numbers or from multiples of `unit`. t + r has the scale of
         `other`."""
         scale, shift = _linear(term, unit)
-        steps, start = term_steps(term, other)
+        steps, start = term_steps(HeldOperand.of(term), other)
         low, high = F32(start), F32(F32(STEPS * steps) + start)
         factor, offset = scale * steps, shift * steps + start
         negligible = np.all(abs(offset) < (high - low) * NEGLIGIBLE)
         return SumTerm(factor, F32(0) if negligible else offset, low, high)
 
 
-def term_steps(term: AffineParameters, other: AffineParameters) -> tuple[np.float32, np.float32]:
+def term_steps(term: HeldOperand, other: HeldOperand) -> tuple[np.float32, np.float32]:
     """One step of `term`, in steps of `other`, and the minimum of `term`, with the zero point of `other` subtracted."""
     zero, ratio = term_zero(term, other)
-    low, high = (F32(F32(F32(end) - zero) * ratio) for end in (term.storage_min, term.storage_max))
+    low, high = (F32(F32(F32(end) - zero) * ratio) for end in (term.low, term.high))
     return F32(F32(high - low) / STEPS), low
 
 
-def term_zero(term: AffineParameters, other: AffineParameters) -> tuple[np.float32, np.float32]:
+def term_zero(term: HeldOperand, other: HeldOperand) -> tuple[np.float32, np.float32]:
     """A stored integer q of `term` is fl(fl(q - zero) * ratio) in steps of `other`, whose zero point is subtracted."""
-    mine, theirs = F32(term.scale.item()), F32(other.scale.item())
-    moved = F32(F32(other.zero_point.item()) * theirs) / mine
-    return F32(F32(term.zero_point.item()) + moved), F32(mine / theirs)
+    moved = F32(other.zero * other.scale) / term.scale
+    return F32(term.zero + moved), F32(term.scale / other.scale)
 
 
 def _ends(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:

@@ -30,7 +30,8 @@ FUNCTIONS = {
 def model(function: str, kind: str, zero_point: int, *, bias: bool, by_channel: bool) -> onnx.ModelProto:
     """A convolution, a function, and a depthwise convolution whose float results are multiples of the integers."""
     drawn, axis = np.random.default_rng(1), "<axis=1>" if by_channel else ""
-    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1,{READ},{SIZE},{SIZE}] x) => (float y)
+    made = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1,{READ},{SIZE},{SIZE}] x) => (float y)
         <float s = {{0.0203}}, uint8 z = {{117}}> {{
           q = QuantizeLinear(x, s, z)
           a = DequantizeLinear(q, s, z)
@@ -93,7 +94,7 @@ def test_the_file_is_exported_again_with_the_same_casts(tmp_path: Path) -> None:
     made = model("a leaky relu", "int8", 0, bias=True, by_channel=False)
     quantized = zp.quantize(zp.load(made), target="openvino-vnni")
     assert any(
-        region.logical_kernel.data == "quantize_product" for region in regions_of(quantized.quantization.propagated)
+        region.logical_kernel.data == "function_of_product" for region in regions_of(quantized.quantization.propagated)
     )
     quantized.export(tmp_path / "again.onnx")
     again = onnx.load(tmp_path / "again.onnx")

@@ -1,4 +1,4 @@
-"""The cast of a function of a contraction becomes a kernel, if the runtime computes all three in one.
+"""A function of a contraction's floats and its cast are one kernel, if the runtime computes both in the contraction.
 
 ```mlir
 %1 = "quant.region"(%a, %w) ({ convolution })      integers, with a float result that nothing else reads
@@ -9,9 +9,7 @@ becomes
 ```mlir
 %1 = "quant.region"(%a, %w) ({ convolution })
 %2 = "quant.region"(%1) ({ leaky relu })
-%4 = "quant.region"(%2) ({})
-       {logical_kernel = "quantize_product", output_specs = [!quant.uniform<i8:f32, 0.02>], ...}
-%3 = quant.qcast %4 : ... to tensor<1x4x8x8x!quant.uniform<i8:f32, 0.02>>
+       {logical_kernel = "function_of_product", output_specs = [!quant.uniform<i8:f32, 0.02>], ...}
 ```
 OpenVINO's contractions multiply and shift with one rounding before that to integers, its other kernels with two
 (`joins_functions` in a target's table).
@@ -19,16 +17,18 @@ OpenVINO's contractions multiply and shift with one rounding before that to inte
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Region
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Region
+from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import Fact, state_facts
+from zeropoint.ir.annotations import FUNCTION, Fact, state_facts
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, UniformQuantizedType
+from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of
 from zeropoint.materialize.contraction import ACCUMULATOR
 from zeropoint.materialize.file_contractions import BYTE, type_at
 from zeropoint.materialize.join_functions import following, function_of, joined
-from zeropoint.targets.logical_kernels import CONTRACTIONS, QUANTIZE_PRODUCT
+from zeropoint.targets.logical_kernels import CONTRACTIONS, FUNCTION_OF_PRODUCT
 
 FUNCTIONS = frozenset(
     {"abs", "elu", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "logistic", "relu", "relu6", "silu", "softplus"}
@@ -37,26 +37,28 @@ FUNCTIONS = frozenset(
 """What OpenVINO computes in a contraction."""
 
 
-def fuse_cast(region: QuantizeRegionOp, program: Program) -> None:
-    """Insert a kernel for the cast of the function of a contraction that returns floats, in place."""
+def join_function(region: QuantizeRegionOp, program: Program) -> None:
+    """Join the regions of the function of a contraction that returns floats, in place."""
     if region.logical_kernel.data not in CONTRACTIONS or not _is_real(region):
         return
     regions = following(region)
-    kinds = {type_at(use) for last in regions[-1:] for use in last.outputs[0].uses}
-    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    found = {type_at(use) for last in regions[-1:] for use in last.outputs[0].uses}
+    kind = next(iter(found)) if len(found) == 1 else None
     if kind is None or not _is_byte(kind):
         return
-    block = joined(region.outputs, regions)
-    if function_of(block, block.args[0], program.weights) not in FUNCTIONS:
+    block, last = joined(region.outputs, regions), regions[-1]
+    if (name := function_of(block, block.args[0], program.weights)) not in FUNCTIONS:
         return
-    value = regions[-1].outputs[0]
-    body = Block(arg_types=[value.type])
-    body.add_op(ReturnOp([body.args[0]]))
-    made = QuantizeRegionOp([value], [value.type], QUANTIZE_PRODUCT, [element_of(value)], [kind], Region(body))
-    made.location = regions[-1].location
+    (value,) = region.outputs
+    kinds = [element_of(value)], [kind]
+    made = QuantizeRegionOp([value], [last.outputs[0].type], FUNCTION_OF_PRODUCT, *kinds, Region(block))
+    made.location = last.location
+    made.attributes[FUNCTION] = StringAttr(name)
     state_facts(made, [Fact("parameters", str(kind), "user", "the model")])
-    program.entry.insert_ops_after([made], regions[-1])
-    value.replace_uses_with_if(made.outputs[0], lambda use: use.operation is not made)
+    program.entry.insert_ops_before([made], last)
+    last.outputs[0].replace_all_uses_with(made.outputs[0])
+    for joined_region in reversed(regions):
+        Rewriter.erase_op(joined_region)
 
 
 def _is_real(region: QuantizeRegionOp) -> bool:
