@@ -55,6 +55,8 @@ TYPES = {
     "u8": ("uint8", (117, 90, 131)),
     "u8, zero points at the end": ("uint8", (0, 0, 128)),
     "i8": ("int8", (0, 0, 0)),
+    "i8 with zero points": ("int8", (5, -8, 3)),
+    "i8, a result above 0": ("int8", (-8, 7, -128)),
 }
 SCALES = [(0.02, 0.01, 0.04), (0.02, 0.02, 0.04), (0.01, 0.03, 0.02), (0.0203, 0.0117, 0.0311)]
 CASTS = "p = QuantizeLinear(x, s, a)\n pd = DequantizeLinear(p, s, a)\n q = QuantizeLinear(u, t, b)\n"
@@ -66,6 +68,7 @@ COMPUTED = (
     "w = DequantizeLinear(wq, ws, wz)\n c = Conv(pd, w, bias)\n r = QuantizeLinear(c, s, a)\n"
     "cd = DequantizeLinear(r, s, a)\n"
 )
+FLOAT = "c = Sigmoid({})\n f = QuantizeLinear(c, o, z)\n g = DequantizeLinear(f, o, z)\n"
 BODIES = {
     "inputs": "d = Sub(pd, qd)\n",
     "a sum of inputs": "d = Add(pd, qd)\n",
@@ -74,6 +77,11 @@ BODIES = {
     "nd = DequantizeLinear(nq, t, b)\n d = Sub(md, nd)\n",
     "a value that a convolution reads": f"{BESIDE.format('qd')} d = Sub(pd, qd)\n",
     "the first value, which a convolution reads": f"{BESIDE.format('pd')} d = Sub(pd, qd)\n",
+    "a value that convolutions and a sum read": f"{BESIDE.format('qd')} d = Add(pd, qd)\n",
+    "a value that a sigmoid reads": f"{FLOAT.format('qd')} d = Sub(pd, qd)\n",
+    "a sum with a value that a sigmoid reads": f"{FLOAT.format('qd')} d = Add(pd, qd)\n",
+    "values that a convolution and a sigmoid read": "i = Sigmoid(qd)\n h = QuantizeLinear(i, s, a)\n"
+    f"hd = DequantizeLinear(h, s, a)\n{BESIDE.format('hd')} d = Add(hd, qd)\n",
     "a convolution minus a value": f"{COMPUTED} d = Sub(cd, qd)\n",
     "a value minus a convolution": f"{COMPUTED} d = Sub(qd, cd)\n",
 }

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, Fact, state_facts
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.file_contractions import read_type, type_at
@@ -37,19 +37,11 @@ def take_cast_types(region: QuantizeRegionOp, weights: Weights) -> None:
         return
     if products and any(shape_of(value) != shape_of(region.outputs[0]) for value in region.inputs):
         return
-    if any(kind is not None and _is_moved(value, kind) for value, kind in zip(region.inputs, given, strict=True)):
-        return
     specs = [[kind for kind in kinds if kind is not None] for kinds in (given, made)]
     region.input_specs, region.output_specs = (ArrayAttr[Attribute](kinds) for kinds in specs)
     region.operands = list(map(without_casts, region.inputs))
     region.attributes.pop(FLOAT_REASON, None)
     state_facts(region, [Fact("parameters", str(kind), "kernel", "its readers") for kind in specs[1]])
-
-
-def _is_moved(value: SSAValue, kind: UniformQuantizedType) -> bool:
-    """Whether others read an i8 value with a zero point. OpenVINO has u8 for some of them, and which is unknown."""
-    shared = len(list(without_casts(value).uses)) > 1 or len(list(value.uses)) > 1
-    return shared and kind.storage.type.signed and bool(kind.zero_points.any())
 
 
 def _is_product(value: SSAValue) -> bool:

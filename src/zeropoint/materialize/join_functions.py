@@ -59,14 +59,14 @@ class JoinedFunction:
         same = all(shape_of(value) == shape_of(total.outputs[0]) for value in total.inputs)
         if len(body) != 2 or len(total.inputs) != 2 or not same or not all(map(is_byte, map(read_type, total.inputs))):
             return None
-        regions = _following(total)
+        regions = following(total)
         kinds = [type_at(use) for region in regions[-1:] for use in region.outputs[0].uses]
         kind = kinds[0] if len({*kinds}) == 1 else None
         return JoinedFunction(total, regions, kind) if kind is not None and is_byte(kind) else None
 
     def replace(self, program: Program) -> None:
         """Replace the regions by one, in place, if the runtime computes them in a convolution."""
-        block, last = self._body(), self.regions[-1]
+        block, last = joined(self.total.inputs, (self.total, *self.regions)), self.regions[-1]
         if (name := _name(block, program.weights)) not in FUNCTIONS:
             return
         given = list(self.total.inputs)
@@ -86,26 +86,27 @@ class JoinedFunction:
         for region in (*reversed(self.regions), self.total):
             Rewriter.erase_op(region)
 
-    def _body(self) -> Block:
-        """The ops of all regions."""
-        block = Block(arg_types=[value.type for value in self.total.inputs])
-        values: dict[SSAValue, SSAValue] = dict(zip(self.total.inputs, block.args, strict=True))
-        for region in (self.total, *self.regions):
-            for argument, value in zip(region.body.block.args, region.inputs, strict=True):
-                if value not in values:  # a constant
-                    assert isinstance(value.owner, ConstantOp)  # `_following`
-                    block.add_op(copy := value.owner.clone())
-                    values[value] = copy.output
-                values[argument] = values[value]
-            *ops, returned = region.body.block.ops
-            block.add_ops(op.clone(values) for op in ops)
-            values[region.outputs[0]] = values[returned.operands[0]]
-        block.add_op(ReturnOp([values[self.regions[-1].outputs[0]]]))
-        return block
+
+def joined(given: Sequence[SSAValue], regions: Sequence[QuantizeRegionOp]) -> Block:
+    """The ops of all regions, as a block of the given values."""
+    block = Block(arg_types=[value.type for value in given])
+    values: dict[SSAValue, SSAValue] = dict(zip(given, block.args, strict=True))
+    for region in regions:
+        for argument, value in zip(region.body.block.args, region.inputs, strict=True):
+            if value not in values:  # a constant
+                assert isinstance(value.owner, ConstantOp)  # `following`
+                block.add_op(copy := value.owner.clone())
+                values[value] = copy.output
+            values[argument] = values[value]
+        *ops, returned = region.body.block.ops
+        block.add_ops(op.clone(values) for op in ops)
+        values[region.outputs[0]] = values[returned.operands[0]]
+    block.add_op(ReturnOp([values[regions[-1].outputs[0]]]))
+    return block
 
 
-def _following(total: QuantizeRegionOp) -> list[QuantizeRegionOp]:
-    """The float regions that compute a function of a sum, in program order; none if there is anything else.
+def following(total: QuantizeRegionOp) -> list[QuantizeRegionOp]:
+    """The float regions that compute a function of a region's result, in program order; none if there is anything else.
 
     Only the result of the last one is read in a type.
     """
@@ -146,10 +147,16 @@ def without_casts(value: SSAValue) -> SSAValue:
 
 def _name(block: Block, weights: Weights) -> str | None:
     """The name of the function of the sum that a block returns."""
-    total, returned = block.first_op, block.last_op
+    total = block.first_op
     assert isinstance(total, AddOp)
+    return function_of(block, total.result, weights)
+
+
+def function_of(block: Block, value: SSAValue, weights: Weights) -> str | None:
+    """The name of the function of a value that a block returns."""
+    returned = block.last_op
     assert isinstance(returned, ReturnOp)
     try:
-        return function_kernel(evaluate_chain(returned.operands[0], total.result, POINTS, weights))
+        return function_kernel(evaluate_chain(returned.operands[0], value, POINTS, weights))
     except ValueError:
         return None

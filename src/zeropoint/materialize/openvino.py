@@ -48,13 +48,13 @@ from zeropoint.materialize.openvino_floats import (
     stored,
     stored_again,
 )
-from zeropoint.materialize.openvino_held import held_parameters
+from zeropoint.materialize.openvino_held import READ_UNSIGNED, held_parameters
 from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
-from zeropoint.materialize.openvino_sums import add, function_of_sum, subtract
+from zeropoint.materialize.openvino_sums import add, function_of, function_of_sum, subtract
 from zeropoint.materialize.product_chains import is_in_chain
-from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends
-from zeropoint.targets.logical_kernels import BINARY, FUNCTION_OF_SUM, FUNCTIONS
+from zeropoint.numerics.openvino import BiasedFactors, RangeFactors, moved_ends, moved_scale
+from zeropoint.targets.logical_kernels import BINARY, FUNCTION_OF_PRODUCT, FUNCTION_OF_SUM, FUNCTIONS
 
 CONVOLUTIONS = frozenset({"convolution", "depthwise_convolution"})
 """The kernels into which OpenVINO fuses a following sum or hard swish."""
@@ -68,7 +68,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     is_real = kernel.output_type.storage == ACCUMULATOR
     if not is_real and not _is_integer(kernel, op):
         return exact_contraction(kernel)
-    factors = _with_one_scale(kernel, op)
+    factors = _own_scales(kernel, op)
     accumulator = accumulator_type(op, kernel.type_of(op.lhs), kernel.type_of(op.rhs))
     if is_real:
         run = FloatArithmetic(kernel, SCALES_SUMS)
@@ -109,18 +109,25 @@ def _is_followed(region: QuantizeRegionOp) -> bool:
     return isinstance(reader, hlo.UnaryOp | hlo.BinaryOp)
 
 
-def _with_one_scale(kernel: MaterializedKernel, op: ContractionOp) -> Array | None:
-    """The scale of each channel's sums, if the data has a scale per channel; else None.
-
-    The data gets one scale, 1, for the same integers.
-    """
-    given, data = kernel.type_of(op.lhs), kernel.values[op.lhs]
-    if given.is_per_layer:
+def _own_scales(kernel: MaterializedKernel, op: ContractionOp) -> Array | None:
+    """The scales of the sums, if they are not those of the types' products: of i8 data held as u8, or by channel."""
+    given = kernel.type_of(op.lhs)
+    is_moved = given.storage.type.signed and kernel.region.logical_kernel.data in READ_UNSIGNED
+    if given.is_per_layer and not is_moved:
         return None
-    integers = kernel.insert(StorageCastOp(data, with_element(data, given.storage.mlir_type)), kernel.region)
+    if not given.is_per_layer:
+        _take_one_scale(kernel, op.lhs)
+    scales = np.ravel(moved_scale(of_dtype(given)) if is_moved else given.scales)
+    held = UniformQuantizedType(replace(given.data, scales=tuple(scales.tolist())))
+    return accumulator_type(op, held, kernel.type_of(op.rhs)).scales.astype(np.float32)
+
+
+def _take_one_scale(kernel: MaterializedKernel, data: SSAValue) -> None:
+    """Give data with a scale per channel one scale, 1, for the same integers."""
+    given, value = kernel.type_of(data), kernel.values[data]
+    integers = kernel.insert(StorageCastOp(value, with_element(value, given.storage.mlir_type)), kernel.region)
     one = UniformQuantizedType.per_layer(given.storage, 1.0)
-    kernel.values[op.lhs] = kernel.insert(StorageCastOp(integers.result, with_element(data, one)), kernel.region).result
-    return accumulator_type(op, given, kernel.type_of(op.rhs)).scales.astype(np.float32)
+    kernel.values[data] = kernel.insert(StorageCastOp(integers.result, with_element(value, one)), kernel.region).result
 
 
 def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
@@ -198,7 +205,7 @@ def _unrounded(
     """
     kernel, terms = run.kernel, _terms(run, accumulator, op)
     scales, biases = accumulator.scales.astype(np.float32) if factors is None else factors, _biases(kernel)
-    axis = None if accumulator.is_per_layer and factors is None else output_channel_axis(op)
+    axis = None if scales.size == 1 else output_channel_axis(op)
     if not biases and (kernel.region.logical_kernel.data in CONVOLUTIONS or len(set(scales.flat)) == 1):
         return UnroundedFloats(terms, np.float32(scales.item()) if axis is None else scales, axis)
     return UnroundedFloats(_real(run, terms, scales, axis, op))
@@ -281,6 +288,14 @@ def hard_swish(kernel: MaterializedKernel) -> SSAValue:
     return requantized(run, product, RangeFactors.of(of_dtype(kernel.output_type)))
 
 
+def function_of_product(kernel: MaterializedKernel) -> SSAValue:
+    """A function of a contraction's floats, quantized in the contraction."""
+    values = {argument: kernel.values[argument] for argument in kernel.arguments}
+    held, moved = held_parameters(kernel)
+    found = UnroundedFloats(function_of(kernel, values, REASON), axis=kernel.output_type.axis)
+    return requantized(FloatArithmetic(kernel, REASON), found, RangeFactors.of(held), moved)
+
+
 def fuses_hard_swish(region: QuantizeRegionOp) -> bool:
     """Whether OpenVINO computes the hard swish that reads a convolution in the convolution, without rounding before it.
 
@@ -346,6 +361,7 @@ KERNELS: Mapping[str, Callable[[MaterializedKernel], SSAValue]] = {
     "depthwise_convolution": contraction,
     "fully_connected": contraction,
     FUNCTION_OF_SUM: function_of_sum,
+    FUNCTION_OF_PRODUCT: function_of_product,
     "hard_swish": hard_swish,
     "mean": mean,
     "multiply": multiply,

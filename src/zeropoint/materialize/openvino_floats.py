@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64, i32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
@@ -29,14 +29,23 @@ def along(run: FloatArithmetic, like: SSAValue, numbers: Array | np.float32, axi
     return run.made(hlo.BroadcastInDimOp(number, like.type, [] if axis is None else [axis]))
 
 
-def fused(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend: PerChannel) -> SSAValue:
-    """fma(value, factor, addend), with factors and addends along the axis of the value's unit, if it has one."""
-    if of.axis is None:
+def scaled(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel, addend: PerChannel) -> SSAValue:
+    """fma(value, factor, addend), or with a factor per channel fl(fl(value * factor) + addend)."""
+    if np.size(factor) == 1 and np.size(addend) == 1:
         return run.fused(of.value, *(np.float32(np.asarray(number).item()) for number in (factor, addend)))
-    wide = run.to(of.value, f64)
-    numbers = [np.broadcast_to(np.asarray(each, np.float64), np.shape(factor)) for each in (factor, addend)]
-    product = run.made(hlo.MultiplyOp(wide, along(run, wide, numbers[0], of.axis)))
-    return run.to(run.made(hlo.AddOp(product, along(run, wide, numbers[1], of.axis))), f32)
+    return plus(run, times(run, of, factor), addend)
+
+
+def times(run: FloatArithmetic, of: UnroundedFloats, factor: PerChannel) -> UnroundedFloats:
+    """The values times a factor, or one per channel."""
+    number = along(run, of.value, factor, of.axis if np.size(factor) > 1 else None)
+    return replace(of, value=run.made(hlo.MultiplyOp(of.value, number)))
+
+
+def plus(run: FloatArithmetic, of: UnroundedFloats, addend: PerChannel) -> SSAValue:
+    """The values plus a number, or one per channel."""
+    number = along(run, of.value, addend, of.axis if np.size(addend) > 1 else None)
+    return run.made(hlo.AddOp(of.value, number))
 
 
 def of_dtype(kind: UniformQuantizedType) -> AffineParameters:
@@ -55,10 +64,7 @@ def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors, mov
 
     `moved` is what the integers that OpenVINO stores are greater than those of the type.
     """
-    if not by.is_scale:
-        value = fused(run, of, by.scale, by.shift)
-    else:
-        value = run.made(hlo.MultiplyOp(of.value, along(run, of.value, by.scale, of.axis)))
+    value = times(run, of, by.scale).value if by.is_scale else scaled(run, of, by.scale, by.shift)
     return stored(run, value, moved)
 
 

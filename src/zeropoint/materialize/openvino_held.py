@@ -16,6 +16,7 @@ from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionO
 from zeropoint.ir.stablehlo import ConvolutionOp, UniformQuantizeOp
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.openvino_floats import of_dtype
+from zeropoint.numerics.openvino import HeldOperand
 from zeropoint.numerics.ranges import AffineParameters
 from zeropoint.solve.rescale import is_rescale
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -23,7 +24,9 @@ from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
 CASTS = (DequantizeCastOp, QuantizeCastOp, UniformQuantizeOp)
 MATRICES = ("batch_matmul", "fully_connected")
 """Kernels that read i8."""
-SUM, DIFFERENCE = "add", "subtract"
+READ_UNSIGNED = ("convolution", "depthwise_convolution")
+"""Kernels that read u8."""
+DIFFERENCE = "subtract"
 CONVOLUTIONS = ("convolution", "depthwise_convolution", "transpose_convolution")
 
 
@@ -44,9 +47,11 @@ def held_value(
     return replace(given, zero_point=given.zero_point + middle, **ends), middle
 
 
-def held_operand(value: SSAValue, kind: UniformQuantizedType) -> tuple[AffineParameters, int]:
-    """The same for an operand of a sum or difference, which read i8 unless another kernel reads u8."""
-    return held_value(value, kind, any(_kernel(reader) not in (None, *MATRICES, SUM) for reader in _readers(value)))
+def held_operand(value: SSAValue, kind: UniformQuantizedType) -> tuple[HeldOperand, int]:
+    """The same for an operand of a sum or difference, which reads i8 unless a convolution reads u8."""
+    reads_unsigned = any(_kernel(reader) in READ_UNSIGNED for reader in _readers(value))
+    held, moved = held_value(value, kind, reads_unsigned)
+    return (HeldOperand.moved(of_dtype(kind), moved) if moved else HeldOperand.of(held)), moved
 
 
 def is_stored(value: SSAValue) -> bool:

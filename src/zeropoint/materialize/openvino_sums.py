@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -19,11 +17,18 @@ from zeropoint.materialize import elementwise, onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
-from zeropoint.materialize.openvino_floats import REASON, above_zero, along, fused, of_dtype, requantized, stored_again
+from zeropoint.materialize.openvino_floats import (
+    REASON,
+    above_zero,
+    of_dtype,
+    requantized,
+    scaled,
+    stored_again,
+    times,
+)
 from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_operand, held_parameters, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
-from zeropoint.numerics.openvino import RangeFactors, SumTerm, term_steps, term_zero
-from zeropoint.numerics.ranges import AffineParameters
+from zeropoint.numerics.openvino import HeldOperand, RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.storage import dtype_range
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS, REDUCTIONS
 
@@ -61,16 +66,22 @@ def function_of_sum(kernel: MaterializedKernel) -> SSAValue:
     total, unit = _total(run, operands_of(kernel, op), pair)
     in_steps = kernel.region.attributes.get(FUNCTION) == StringAttr("leaky_relu")
     values: dict[SSAValue, SSAValue] = {op.result: total if in_steps else run.times(total, unit)}
-    for other in kernel.body:
-        if other is not op:
-            copy = kernel.builder.insert(other.clone(values))
-            values.update(zip(other.results, copy.results, strict=True))
-            copy.attributes[FLOAT_REASON] = StringAttr(REASON)
-            copy.attributes[KERNEL] = kernel.region.logical_kernel
-    ((returned, _),) = kernel.returned
+    of = function_of(kernel, values, REASON)
     made, above = held_parameters(kernel)
     result = RangeFactors.of(made, unit if in_steps else None)
-    return requantized(run, UnroundedFloats(values[returned]), result, above)
+    return requantized(run, UnroundedFloats(of), result, above)
+
+
+def function_of(kernel: MaterializedKernel, values: dict[SSAValue, SSAValue], reason: str) -> SSAValue:
+    """What the body returns, computed in floats of the values of its arguments or ops that are given."""
+    for op in kernel.body:
+        if op.results[0] not in values:
+            copy = kernel.builder.insert(op.clone(values))
+            values.update(zip(op.results, copy.results, strict=True))
+            copy.attributes[FLOAT_REASON] = StringAttr(reason)
+            copy.attributes[KERNEL] = kernel.region.logical_kernel
+    ((returned, _),) = kernel.returned
+    return values[returned]
 
 
 def subtract(kernel: MaterializedKernel) -> SSAValue:
@@ -107,20 +118,20 @@ def _total(
     beside, moved = held_operand(other.source, other.kind)
     stored = above_zero(run, values[1 - number], other.kind, -moved)
     if is_difference:
-        stored, beside = run.made(hlo.NegateOp(stored)), replace(beside, zero_point=-beside.zero_point)
+        stored, beside = run.made(hlo.NegateOp(stored)), -beside
     if not _is_convolved(term) and _is_convolved(other) and (is_difference or _is_fused(other, term)):
         stored = _unrounded(run, other.kind, kernel.unrounded[values[1 - number]])
-        beside = of_dtype(other.kind)
+        beside = HeldOperand.of(of_dtype(other.kind))
     if _is_convolved(term) and (is_difference or _is_fused(term, other)):
         before = kernel.unrounded[values[number]]
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
-        total = run.made(hlo.AddOp(run.clamped(fused(run, before, by.factor, by.offset), by.low, by.high), stored))
+        total = run.made(hlo.AddOp(run.clamped(scaled(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
         mine, _ = held_operand(term.source, term.kind)
         total = _folded(run, values[number], term.kind, term_steps(mine, beside), stored)
     else:
         total = _from_zero(run, values[number], term, other, (stored, beside))
-    return total, np.float32(other.kind.scale)
+    return total, beside.scale
 
 
 def is_computed_in_convolution(kernel: MaterializedKernel) -> bool:
@@ -150,10 +161,7 @@ def is_alone_behind_convolution(value: SSAValue, weights: Weights) -> bool:
 def _unrounded(run: FloatArithmetic, kind: UniformQuantizedType, of: UnroundedFloats) -> SSAValue:
     """The result of a convolution in steps of its type, clamped but not rounded."""
     by = RangeFactors.of(of_dtype(kind), of.unit)
-    if by.is_scale:
-        steps = run.made(hlo.MultiplyOp(of.value, along(run, of.value, by.scale, of.axis)))
-    else:
-        steps = fused(run, of, by.scale, by.shift)
+    steps = times(run, of, by.scale).value if by.is_scale else scaled(run, of, by.scale, by.shift)
     return run.clamped(steps, *map(np.float32, dtype_range(kind.storage.dtype)))
 
 
@@ -175,7 +183,7 @@ def _from_zero(
     value: SSAValue,
     term: FileOperand,
     other: FileOperand,
-    beside: tuple[SSAValue, AffineParameters],
+    beside: tuple[SSAValue, HeldOperand],
 ) -> SSAValue:
     """fma(q - zero, ratio, stored), or two roundings if an elementwise op reads the operand, too.
 
@@ -183,8 +191,9 @@ def _from_zero(
     if one of the operands is read as stored integers, or comes from the kernel of a convolution, product or pool.
     """
     stored, held = beside
-    zero, ratio = term_zero(of_dtype(term.kind), held)
-    moved = run.plus(above_zero(run, value, term.kind), -zero)
+    mine, steps = held_operand(term.source, term.kind)
+    zero, ratio = term_zero(mine, held)
+    moved = run.plus(above_zero(run, value, term.kind, -steps), -zero)
     others = [reader for reader in term.readings if reader is not run.kernel.region]
     is_apart = all(isinstance(reader, QuantizeRegionOp) and reader.logical_kernel.data in APART for reader in others)
     if is_apart or term.is_apart or other.is_apart:

@@ -2,8 +2,8 @@
 read and of what reads them.
 
 Rows would give types to values that need none. What a runtime does with values that have types in any case is in other
-keys of its table: contractions (`file_contractions.py`), functions of sums (`join_functions.py`) and differences
-(`cast_kernels.py`).
+keys of its table: contractions (`file_contractions.py`), functions of sums (`join_functions.py`) and of
+contractions (`join_product_functions.py`) and differences (`cast_kernels.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.materialize.cast_kernels import take_cast_types
 from zeropoint.materialize.file_contractions import FileContraction
 from zeropoint.materialize.join_functions import JoinedFunction
+from zeropoint.materialize.join_product_functions import join_function
 from zeropoint.targets import Target
 
 
@@ -31,5 +32,7 @@ def take_types(program: Program, target: Target) -> Program:
             joined.replace(program)
         elif region.logical_kernel.data in target.cast_kernels:
             take_cast_types(region, program.weights)
+        if target.joins_functions:
+            join_function(region, program)
     remove_dead_ops(program.entry)
     return program

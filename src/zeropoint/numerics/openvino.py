@@ -3,12 +3,13 @@
 A contraction computes in f32, with a sum acc in i32:
 
 - v = fl(fl(acc * fl(s_in * s_w)) + fl(bias * fl(s_in * s_w)));
-- q = rne(fma(v, scale, shift)), clamped. With shift 0, it is rne(fl(v * fl(1 / fl(1 / scale)))). The plugin computes
+- q = rne(fma(v, scale, shift)), clamped. With shift 0 and one scale, it is rne(fl(v * fl(1 / fl(1 / scale)))). With a
+  scale per channel, it is rne(fl(fl(v * scale) + shift)), with the first channel's shift for all. The plugin computes
   scale and shift from the ends of the result's range: `RangeFactors`.
 
-Without a bias, or with one of zeros, the two steps become one: q = rne(fma(acc, scale, shift)), with a scale and a
-shift per channel. The ends of the range are then divided by the scales of the accumulator. In fully connected layers,
-this holds only if all channels have one scale.
+Without a bias, or with one of zeros, the two steps become one, with acc instead of v. The ends of the range are then
+divided by the scales of the accumulator, so that there is a scale per channel if the weights have some. In fully
+connected layers, this holds only if all channels have one scale.
 
 In a fully connected layer with a bias, the range is folded into the scales and the bias: q = rne(fl(acc * factor) +
 addend), with a factor and an addend per channel (`BiasedFactors`). The addend is fl(fl(bias * k + shift) + least), with
@@ -53,15 +54,18 @@ with two roundings: `rescaling`. To i8 with zero point 0, it is only multiplied 
 point 0 is stored again, also times a constant or plus one, and no end of its type's range would move by a step, the
 integers stay as they are (`keeps_integers`).
 
+If an op needs integers of the other signedness than the file has, the plugin computes the scale and the zero point
+anew, from the ends of the range: `HeldOperand.moved`.
+
 The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.
 
 Sources: the CPU plugin's post-operations (dnnl_postops_composer) and fake quantization, and the low precision
-transformations of Add, Multiply and Subtract, and EliminateFakeQuantize.
+transformations of Add, Multiply and Subtract, FakeQuantizeDecomposition and EliminateFakeQuantize.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +75,10 @@ from zeropoint.numerics.ranges import AffineParameters
 F32 = np.float32
 PerChannel = np.float32 | NDArray[np.float32]
 """One number, or one number per channel."""
+Zeros = NDArray[np.int64]
 STEPS, ZERO = F32(255), F32(0)
+DRIFT = F32(0.00005)
+"""Shifts of channels that differ by less are taken as one."""
 NEGLIGIBLE = F32(0.00001)
 """A shift below this share of the range is dropped."""
 UNEQUAL = F32(0.0001)
@@ -82,7 +89,10 @@ LESS_THAN_A_STEP = F32(255 / 256)
 
 @dataclass(frozen=True)
 class RangeFactors:
-    """q = rne(fma(v, scale, shift)). Without a shift (`is_scale`): q = rne(fl(v * scale))."""
+    """q = rne(fma(v, scale, shift)), or rne(fl(fl(v * scale) + shift)) with a scale per channel.
+
+    Without a shift (`is_scale`): q = rne(fl(v * scale)).
+    """
 
     scale: PerChannel
     shift: PerChannel
@@ -102,9 +112,11 @@ class RangeFactors:
         """The factors from values of which `low` and `high` are the ends of the result's range."""
         scale, shift = _slope(low, high)
         shift = shift + F32(result.storage_min)
-        if np.all(abs(shift) < STEPS * NEGLIGIBLE):
-            return RangeFactors(F32(1) / (F32(1) / scale), F32(0))
-        return RangeFactors(scale, shift)
+        if not np.all(abs(shift) < STEPS * NEGLIGIBLE):
+            return RangeFactors(scale, shift)
+        if np.size(scale) == 1:  # given as the scale of the result, by which the kernel divides
+            scale = F32(1) / (F32(1) / scale)
+        return RangeFactors(scale, F32(0))
 
     @staticmethod
     def of_stored(result: AffineParameters, unit: np.float32, zero_point: int) -> RangeFactors:
@@ -138,8 +150,47 @@ class BiasedFactors:
 
 
 @dataclass(frozen=True)
+class HeldOperand:
+    """An operand of a sum as OpenVINO holds it: real = (stored - zero) * scale, with low <= stored <= high."""
+
+    scale: np.float32
+    zero: np.float32
+    low: int
+    high: int
+
+    @staticmethod
+    def of(kind: AffineParameters) -> HeldOperand:
+        """An operand of a type with one scale, whose integers OpenVINO stores as the file does."""
+        return HeldOperand(F32(kind.scale.item()), F32(kind.zero_point.item()), kind.storage_min, kind.storage_max)
+
+    @staticmethod
+    def moved(kind: AffineParameters, steps: int) -> HeldOperand:
+        """An operand whose integers OpenVINO stores greater by `steps`.
+
+        Its scale and zero point follow from the ends of its range. So the zero point may be a fraction.
+        """
+        low, high = kind.storage_min + steps, kind.storage_max + steps
+        least, greatest = _ends(kind, None)
+        zero = (F32(low) * greatest - F32(high) * least) / (greatest - least)
+        return HeldOperand(F32(moved_scale(kind)), F32(zero), low, high)
+
+    def __neg__(self) -> HeldOperand:
+        """The operand that is added instead of subtracting this one: its integers are negated."""
+        return replace(self, zero=F32(-self.zero))
+
+
+def moved_scale(kind: AffineParameters) -> PerChannel:
+    """The scale of 8-bit integers that OpenVINO stores greater than the file does: it follows from the range's ends."""
+    least, greatest = _ends(kind, None)
+    return (greatest - least) / STEPS
+
+
+@dataclass(frozen=True)
 class SumTerm:
-    """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in steps of the other operand."""
+    """t = clamp(fma(v, factor, offset), low, high): a term of a sum, in steps of the other operand.
+
+    With a factor per channel, the product is rounded before the offset is added.
+    """
 
     factor: PerChannel
     offset: PerChannel
@@ -147,29 +198,28 @@ class SumTerm:
     high: np.float32
 
     @staticmethod
-    def of(term: AffineParameters, other: AffineParameters, unit: PerChannel | None = None) -> SumTerm:
+    def of(term: AffineParameters, other: HeldOperand, unit: PerChannel | None = None) -> SumTerm:
         """The term with the range of type `term`, from real numbers or from multiples of `unit`. t + r has the scale of
         `other`."""
         scale, shift = _linear(term, unit)
-        steps, start = term_steps(term, other)
+        steps, start = term_steps(HeldOperand.of(term), other)
         low, high = F32(start), F32(F32(STEPS * steps) + start)
         factor, offset = scale * steps, shift * steps + start
         negligible = np.all(abs(offset) < (high - low) * NEGLIGIBLE)
         return SumTerm(factor, F32(0) if negligible else offset, low, high)
 
 
-def term_steps(term: AffineParameters, other: AffineParameters) -> tuple[np.float32, np.float32]:
+def term_steps(term: HeldOperand, other: HeldOperand) -> tuple[np.float32, np.float32]:
     """One step of `term`, in steps of `other`, and the minimum of `term`, with the zero point of `other` subtracted."""
     zero, ratio = term_zero(term, other)
-    low, high = (F32(F32(F32(end) - zero) * ratio) for end in (term.storage_min, term.storage_max))
+    low, high = (F32(F32(F32(end) - zero) * ratio) for end in (term.low, term.high))
     return F32(F32(high - low) / STEPS), low
 
 
-def term_zero(term: AffineParameters, other: AffineParameters) -> tuple[np.float32, np.float32]:
+def term_zero(term: HeldOperand, other: HeldOperand) -> tuple[np.float32, np.float32]:
     """A stored integer q of `term` is fl(fl(q - zero) * ratio) in steps of `other`, whose zero point is subtracted."""
-    mine, theirs = F32(term.scale.item()), F32(other.scale.item())
-    moved = F32(F32(other.zero_point.item()) * theirs) / mine
-    return F32(F32(term.zero_point.item()) + moved), F32(mine / theirs)
+    moved = F32(other.zero * other.scale) / term.scale
+    return F32(term.zero + moved), F32(term.scale / other.scale)
 
 
 def _ends(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChannel, PerChannel]:
@@ -187,7 +237,13 @@ def _linear(result: AffineParameters, unit: PerChannel | None) -> tuple[PerChann
 
 
 def _slope(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel]:
-    return STEPS / (high - low), (-low * STEPS) / (high - low)
+    """Scale and shift, as one number each if channels have the same. Shifts that differ little are the first."""
+    scale, shift = STEPS / (high - low), (-low * STEPS) / (high - low)
+    same, near = scale == np.ravel(scale)[0], abs(shift - np.ravel(shift)[0]) < DRIFT
+    return (
+        F32(np.ravel(scale)[0]) if np.all(same) else scale,
+        F32(np.ravel(shift)[0]) if np.all(near) else shift,
+    )
 
 
 def real_steps(kind: AffineParameters, factor: np.float32) -> tuple[np.float32, np.float32]:
@@ -227,3 +283,15 @@ def rescaled(stored: NDArray[np.integer], given: AffineParameters, result: Affin
     k, shift = rescaling(*moved_ends(result, F32(given.scale.item())))
     steps = (stored.astype(np.int32) - given.zero_point).astype(F32) * k + shift
     return np.rint(np.clip(steps, F32(0), STEPS)).astype(np.int32) + np.int32(result.storage_min)
+
+
+def stored_constants(real: NDArray[np.floating], ends: tuple[int, int], scale: PerChannel, zero: Zeros) -> Zeros:
+    """The integers of constants that a file quantizes: by FakeQuantize from one end of the type's range to the other.
+
+    `ends` are the least and the greatest integer of the type. `scale` and `zero`, the zero point, broadcast to `real`.
+    NaN becomes the zero point.
+    """
+    first, last = ends
+    low, high = ((end - zero).astype(F32) * scale for end in ends)
+    steps = np.rint((np.clip(real.astype(F32), low, high) - low) / (high - low) * F32(last - first))
+    return np.where(np.isnan(real), zero, np.nan_to_num(steps).astype(np.int64) + first)

@@ -96,3 +96,5 @@ WRITTEN = frozenset(
 
 FUNCTION_OF_SUM = "function_of_sum"
 """A sum and a function of it, computed in the convolution before both (`materialize/join_functions.py`)."""
+FUNCTION_OF_PRODUCT = "function_of_product"
+"""A function of a contraction's floats, computed in the contraction (`materialize/join_product_functions.py`)."""

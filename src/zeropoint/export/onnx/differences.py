@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from zeropoint.export.onnx.emission import OnnxEmission, Tensor
+from zeropoint.export.onnx.emission import EXPANDED, OnnxEmission, Tensor
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.targets.logical_kernels import CONTRACTIONS
@@ -26,7 +26,7 @@ def difference(op: Operation, operands: Sequence[Tensor], emit: OnnxEmission) ->
     """Sub with one dimension more, between reshapes, which OpenVINO does not compute in a convolution."""
     result, rank = op.results[0], len(shape_of(op.results[0]))
     apart = [
-        emit.reshaped(tensor, (*[1] * (1 + rank - len(tensor.shape)), *tensor.shape), emit.name(value))
+        emit.reshaped(tensor, (*[1] * (1 + rank - len(tensor.shape)), *tensor.shape), _stem(emit.name(value)))
         for value, tensor in zip(op.operands, operands, strict=True)
     ]
     made = emit.apply("Sub", apart, element_of(result), (1, *shape_of(result)), f"{emit.name(result)}/apart")
@@ -39,3 +39,8 @@ def _is_product(value: SSAValue) -> bool:
         value = region.inputs[value.index]
     made = value.owner
     return isinstance(made, QuantizeRegionOp) and made.is_quantized and made.logical_kernel.data in CONTRACTIONS
+
+
+def _stem(name: str) -> str:
+    """The name of a value without that of the `Expand` that repeats it in a file."""
+    return EXPANDED.sub("", name)

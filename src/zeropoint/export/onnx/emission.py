@@ -33,7 +33,7 @@ WIDE_OPSET, NARROW_OPSET = 21, 21
 EXPANDED = re.compile(r"/expand(_\d+)?$")
 """The end of the name of a broadcast that this exporter wrote. Imported and written again, it keeps the name."""
 CLIP = "/clip"
-"""The end of the name of a clip."""
+"""The end of the name of a clip in the kernel that computes its operand."""
 NARROW = 4
 """The width in bits of integers of which a byte holds two."""
 
@@ -72,6 +72,8 @@ class OnnxEmission:
     loose: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
     """Operands of broadcasts, reshaped to the rank of the result. Arithmetic ops of ONNX broadcast their operands."""
 
+    clipped: dict[str, str] = field(default_factory=dict[str, str])
+    """The tensor before each clip that is part of its kernel, by the name of the clipped tensor."""
     current: set[SSAValue] = field(default_factory=set[SSAValue])
     """The values that the op under construction and its body compute."""
     reserved: dict[str, str] = field(default_factory=dict[str, str])
@@ -146,7 +148,9 @@ class OnnxEmission:
         """
         if tensor.kind == kind or not self.for_openvino or not isinstance(kind, UniformQuantizedType):
             return tensor
-        return self.cast(tensor, kind, self.builder.result(tensor.name.removesuffix(STORED).removesuffix(CLIP)))
+        return self.cast(
+            tensor, kind, self.builder.result(self.clipped.get(tensor.name, tensor.name).removesuffix(STORED))
+        )
 
     def joined(self, parts: Sequence[Tensor], kind: Attribute, shape: Sequence[int], name: str, axis: int) -> Tensor:
         """The concatenation of tensors that `part` returned."""
@@ -224,6 +228,12 @@ class OnnxEmission:
         ends = [np.array(end, file_dtype(kind)) for end in (kind.storage.minimum, kind.storage.maximum)]
         limits = [self.builder.constant("bound", end) for end in ends]
         return self.direct("Clip", [tensor], kind, tensor.shape, f"{name}/storage", extra=limits)
+
+    def clip(self, tensor: Tensor, limits: Sequence[str], name: str) -> Tensor:
+        """A tensor clipped in the kernel that computes it. `limits` are the names of two constants."""
+        made = self.direct("Clip", [tensor], tensor.kind, tensor.shape, name, extra=limits)
+        self.clipped[made.name] = tensor.name
+        return made
 
     def _layout(self, kind: UniformQuantizedType) -> Attributes:
         if kind.storage.type.width == 16:

@@ -21,14 +21,12 @@ def clamped(kernel: ExportKernel, tensor: Tensor, emit: OnnxEmission, name: str)
         return tensor
     if kind is None:
         limits = [_limit(emit, bound) for bound in (low, high)]
-        return (
-            tensor if not any(limits) else emit.direct("Clip", [tensor], tensor.kind, tensor.shape, name, extra=limits)
-        )
+        return emit.clip(tensor, limits, name) if any(limits) else tensor
     ends = stored_array(np.array([low, high]), kind)
     if ends[0] <= kind.storage.minimum and ends[1] >= kind.storage.maximum:
         return tensor
     limits = [emit.builder.constant("bound", end.reshape(())) for end in ends]
-    return emit.direct("Clip", [tensor], kind, tensor.shape, name, extra=limits)
+    return emit.clip(tensor, limits, name)
 
 
 def _limit(emit: OnnxEmission, bound: float) -> str:

@@ -16,11 +16,10 @@ from zeropoint.expand import expand_functions
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
-from zeropoint.export.onnx import contractions, rows
+from zeropoint.export.onnx import contractions, joined_functions, rows
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.floats import OPERATORS, settled
 from zeropoint.export.onnx.graph import GraphBuilder
-from zeropoint.export.onnx.joined_functions import function_of_sum
 from zeropoint.export.onnx.origins import OPENVINO
 from zeropoint.export.onnx.weight_forms import chosen_form
 from zeropoint.export.ports import stated_parameters
@@ -30,7 +29,6 @@ from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.progress import Progress, silent
-from zeropoint.targets.logical_kernels import FUNCTION_OF_SUM
 
 
 def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
@@ -42,8 +40,12 @@ def _stands_for(emit: OnnxEmission, value: SSAValue, other: SSAValue) -> None:
 KERNELS = KernelRules(
     "ONNX",
     "onnxruntime",
-    {**contractions.KERNELS, **rows.KERNELS, FUNCTION_OF_SUM: function_of_sum},
-    in_float_too={*contractions.KERNELS, "average_pool", "max_pool", "mean", "softmax"},
+    {
+        **contractions.KERNELS,
+        **rows.KERNELS,
+        **joined_functions.KERNELS,
+    },
+    in_float_too={*contractions.KERNELS, "average_pool", "log_softmax", "max_pool", "mean", "softmax"},
     float_rules=OPERATORS,
     stands_for=_stands_for,
 )

@@ -115,14 +115,25 @@ def hard_swish(kernel: ExportKernel, emit: OnnxEmission) -> None:
     _put(kernel, emit, emit.apply("HardSwish", [source], kernel.output_spec, kernel.output_shape, name))
 
 
-def softmax(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """Softmax over one dimension."""
-    axes = array_values(kernel.first(ReduceOp).dimensions)
-    if len(axes) != 1:
-        raise ExportError(f"found a softmax over the dimensions {list(axes)}, expected one", kernel.region)
-    name, attributes = _name(kernel, emit), {"axis": axes[0]}
-    made = emit.apply("Softmax", [_source(kernel, emit)], kernel.output_spec, kernel.output_shape, name, attributes)
-    _put(kernel, emit, made)
+def softmax(node: str) -> OnnxConverter:
+    """Softmax or LogSoftmax over one dimension. Several dimensions are one between transposes and reshapes."""
+
+    def convert(kernel: ExportKernel, emit: OnnxEmission) -> None:
+        axes, shape, name = array_values(kernel.first(ReduceOp).dimensions), kernel.output_shape, _name(kernel, emit)
+        source = _source(kernel, emit)
+        if len(axes) == 1:
+            _put(kernel, emit, emit.apply(node, [source], kernel.output_spec, shape, name, {"axis": axes[0]}))
+            return
+        order = [*(axis for axis in range(len(shape)) if axis not in axes), *axes]
+        moved = emit.transposed(source, order, name)
+        flat = (*moved.shape[: -len(axes)], prod(moved.shape[-len(axes) :]))
+        made = emit.apply(
+            node, [emit.reshaped(moved, flat, name)], kernel.output_spec, flat, name, {"axis": len(flat) - 1}
+        )
+        made = emit.reshaped(made, moved.shape, name)
+        _put(kernel, emit, emit.transposed(made, [order.index(axis) for axis in range(len(order))], name))
+
+    return convert
 
 
 def _divisors(kernel: ExportKernel, emit: OnnxEmission) -> Array | None:
@@ -331,6 +342,7 @@ KERNELS: Mapping[str, OnnxConverter] = {
     "hard_sigmoid": hard_sigmoid,
     "hard_swish": hard_swish,
     "leaky_relu": leaky_relu,
+    "log_softmax": softmax("LogSoftmax"),
     "logistic": function("Sigmoid"),
     "max_pool": max_pool,
     "mean": mean,
@@ -343,7 +355,7 @@ KERNELS: Mapping[str, OnnxConverter] = {
     "select": select,
     "reverse": reverse,
     "slice": slice_,
-    "softmax": softmax,
+    "softmax": softmax("Softmax"),
     "subtract": binary("Sub"),
     "tanh": function("Tanh"),
     "transpose": transpose,

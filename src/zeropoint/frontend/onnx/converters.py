@@ -101,7 +101,7 @@ CONVERTERS: Mapping[str, NodeConverter] = {
     "Sin": unary(stablehlo.SineOp),
     "Sinh": unary(chlo.SinhOp),
     "Sqrt": unary(stablehlo.SqrtOp),
-    "Sub": binary(stablehlo.SubtractOp),
+    "Sub": elementwise.subtract,
     "Sum": binary(stablehlo.AddOp),
     "Tan": unary(stablehlo.TanOp),
     # activation functions

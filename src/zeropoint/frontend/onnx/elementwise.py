@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import TensorProto
-from xdsl.dialects.builtin import AnyFloat, f32, f64, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import AnyFloat, UnitAttr, f32, f64, i32
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
+from zeropoint.frontend.onnx.node import KEPT_APART, NodeError, OnnxNode, ValueConverter, axis_of
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
+from zeropoint.ir.annotations import FILE_HAS_FLOATS
 from zeropoint.ir.floats import FORMATS
-from zeropoint.ir.stablehlo import AddOp, BinaryOp, ClampOp, ConvertOp, DivideOp, MultiplyOp, PowerOp, UnaryOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BinaryOp,
+    ClampOp,
+    ConvertOp,
+    DivideOp,
+    MultiplyOp,
+    PowerOp,
+    SubtractOp,
+    UnaryOp,
+)
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
 
 _NARROW = 60000.0
@@ -47,6 +58,14 @@ def binary(op: type[BinaryOp]) -> ValueConverter:
         return result
 
     return convert
+
+
+def subtract(node: OnnxNode, build: Builder) -> SSAValue:
+    """`Sub`: `subtract`. One that zeropoint kept apart for OpenVINO is marked as floats of the file."""
+    result = binary(SubtractOp)(node, build)
+    if KEPT_APART in node.notes and isinstance(result.owner, Operation):
+        result.owner.attributes[FILE_HAS_FLOATS] = UnitAttr()
+    return result
 
 
 def broadcast_from_axis(node: OnnxNode, build: Builder) -> tuple[SSAValue, SSAValue]:

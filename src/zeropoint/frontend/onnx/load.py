@@ -22,6 +22,7 @@ from zeropoint.frontend.onnx.checks import (
     check_versions,
 )
 from zeropoint.frontend.onnx.converters import CONVERTERS
+from zeropoint.frontend.onnx.differences import restore_differences
 from zeropoint.frontend.onnx.functions import inline_functions
 from zeropoint.frontend.onnx.fused_operators import with_fused_operators
 from zeropoint.frontend.onnx.graph import import_graph, opset_of
@@ -95,6 +96,7 @@ def _imported(
         check_external_data(model, folder)
         model = expand_qoperators(with_real_ports(model, folder), folder)
         restore_hard_sigmoids(model, folder)
+        restore_differences(model)
         fix_inputs(model.graph, constants)
         fix_input_shapes(model.graph, shapes)
         model = inline_bodies(model, CONVERTERS)

@@ -21,6 +21,8 @@ from zeropoint.ir.tensors import Array, shape_of
 
 WRITTEN_AS_SUM = "zeropoint.written_as_sum"
 """The metadata of a hard sigmoid that the file has as a sum (`hard_sigmoids.py`)."""
+KEPT_APART = "zeropoint.kept_apart"
+"""The metadata of a difference that the file has between reshapes (`differences.py`)."""
 
 
 class OnnxNode:
