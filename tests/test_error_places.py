@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], str]] = {
         "fuse{target=litert},propagate{target=litert}",
         (
             stats("s", "x"),
-            f"%t = stablehlo.reverse %s, dims = [0] : {T}",
+            f"%t = stablehlo.cbrt %s : {T}",
             f">%z = stablehlo.multiply %t, %s : {T}",
             f"%y = stablehlo.tanh %z : {T}",
         ),

@@ -290,7 +290,7 @@ def hard_swish(kernel: MaterializedKernel) -> SSAValue:
 
 def function_of_product(kernel: MaterializedKernel) -> SSAValue:
     """A function of a contraction's floats, quantized in the contraction."""
-    values = {argument: kernel.values[argument] for argument in kernel.arguments}
+    values: dict[SSAValue, SSAValue] = {argument: kernel.values[argument] for argument in kernel.arguments}
     held, moved = held_parameters(kernel)
     found = UnroundedFloats(function_of(kernel, values, REASON), axis=kernel.output_type.axis)
     return requantized(FloatArithmetic(kernel, REASON), found, RangeFactors.of(held), moved)

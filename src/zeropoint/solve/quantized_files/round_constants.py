@@ -48,7 +48,7 @@ WIDEST = 16
 """f32 holds ratios for this many bits. Integers of 32 bits are those of biases, which files store."""
 
 
-Rule = Callable[[AnyArray, UniformQuantizedType], AnyArray]
+ConstantRounding = Callable[[AnyArray, UniformQuantizedType], AnyArray]
 """How a runtime quantizes a constant of a file to stored integers."""
 
 
@@ -65,11 +65,11 @@ def _between_ends(array: AnyArray, kind: UniformQuantizedType) -> AnyArray:
     return np.clip(stored, storage.minimum, storage.maximum).astype(storage.dtype)
 
 
-RULES: Mapping[KernelBehaviour, Rule] = {KernelBehaviour.OPENVINO: _between_ends}
+ROUNDINGS: Mapping[KernelBehaviour, ConstantRounding] = {KernelBehaviour.OPENVINO: _between_ends}
 """Of the runtimes that do not divide by the scale."""
 
 
-def _round(op: QuantizeCastOp | UniformQuantizeOp, weights: Weights, rule: Rule) -> None:
+def _round(op: QuantizeCastOp | UniformQuantizeOp, weights: Weights, rule: ConstantRounding) -> None:
     """Replace the operand of a cast if its integers differ."""
     source, kind = op.operands[0], element_of(op.results[0])
     array = constant_array(source, weights)
@@ -91,7 +91,7 @@ def round_constants(program: Program, target: Target) -> Program:
     casts = [op for op in program.entry.ops if isinstance(op, QuantizeCastOp | UniformQuantizeOp)]
     if not casts:
         return program
-    rule = RULES.get(named_profile(target.profile).kernels, _in_steps)
+    rule = ROUNDINGS.get(named_profile(target.profile).kernels, _in_steps)
     program = program.for_change()
     for op in list(program.entry.ops):
         if isinstance(op, QuantizeCastOp | UniformQuantizeOp):
