@@ -57,6 +57,7 @@ _WRONG: Mapping[str, Callable[[Any], bool]] = {
     "aten.avg_pool3d": lambda node: len(node.args) > _DIVISOR,
     "aten.cross_entropy_loss": lambda node: len(node.args) > _SMOOTHING,
     "aten.scatter_reduce": lambda node: node.args[_REDUCTION] == "mean",
+    "aten.signbit": lambda node: True,
 }
 """The ops that are exported wrongly, if the arguments are these."""
 
@@ -200,10 +201,15 @@ def _cross_entropy(
 
 
 def _scatter_mean(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """The means of the elements that are scattered to a position, and of the present one."""
+    """The means of the elements that are scattered to a position, and of the present one.
+
+    A source that is larger than its indices is cut, for other reductions, too.
+    """
+    cut = _cut(source, index)
     if reduce != "mean":
-        return NotImplemented
+        return NotImplemented if cut is source else x.scatter_reduce(dim, index, cut, reduce, include_self=include_self)
     torch: Any = importlib.import_module("torch")
+    source = cut
     total = x.scatter_reduce(dim, index, source, "sum", include_self=include_self)
     zeros = torch.zeros_like(x)
     counts = zeros.scatter_add(dim, index, torch.ones_like(source))
@@ -213,11 +219,28 @@ def _scatter_mean(x: Any, dim: int, index: Any, source: Any, reduce: str, *, inc
     return torch.div(total, counts, rounding_mode="floor")
 
 
+def _cut(source: Any, index: Any) -> Any:
+    """The elements of a source that have an index."""
+    return source if source.shape == index.shape else source[tuple(slice(size) for size in index.shape)]
+
+
+def _added(x: Any, dim: int, index: Any, source: Any) -> Any:
+    """`scatter_add` of a source that is larger than its indices."""
+    cut = _cut(source, index)
+    return NotImplemented if cut is source else x.scatter_add(dim, index, cut)
+
+
+def _replaced(x: Any, dim: int, index: Any, source: Any) -> Any:
+    """`scatter` of a source that is larger than its indices."""
+    cut = _cut(source, index)
+    return NotImplemented if cut is source else x.scatter(dim, index, cut)
+
+
 def _scattered(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
     """`scatter` that adds or multiplies."""
     torch: Any = importlib.import_module("torch")
     source = source if isinstance(source, torch.Tensor) else torch.full(index.shape, source, dtype=x.dtype)
-    source = source[tuple(slice(size) for size in index.shape)]
+    source = _cut(source, index)
     return x.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
@@ -293,7 +316,9 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.rrelu.default": _leaky,
     "aten.scaled_dot_product_attention.default": _attention,
     "aten.scatter.reduce": _scattered,
+    "aten.scatter.src": _replaced,
     "aten.scatter.value_reduce": _scattered,
+    "aten.scatter_add.default": _added,
     "aten.scatter_reduce.two": _scatter_mean,
     "aten.searchsorted.Scalar": orders.searched,
     "aten.searchsorted.Tensor": orders.searched,
