@@ -110,6 +110,13 @@ CASES: dict[str, Callable[[Any], Any]] = {
         torch.signbit(SPECIAL),
         torch.signbit((9 * x).int()),
     ),
+    "cross entropy of probabilities, and of one sample": lambda x: (
+        functions.cross_entropy(x, x.softmax(1)),
+        functions.cross_entropy(x, x.softmax(1), weight=x[0].abs(), reduction="none"),
+        functions.cross_entropy(x[0], torch.tensor(3), weight=x[1].abs()),
+        functions.cross_entropy(x[0], torch.tensor(3), weight=x[1].abs(), label_smoothing=0.1),
+        functions.cross_entropy(x[0], x[1].softmax(0), reduction="none"),
+    ),
     "sign bit": lambda x: torch.signbit(SPECIAL),
     "sign of a number for integers": lambda x: torch.copysign((9 * x).int(), -1.5),
     "gamma functions of integers": lambda x: (

@@ -177,11 +177,18 @@ def _leaky(x: Any, lower: float = 0.125, upper: float = 1 / 3, training: bool = 
 def _cross_entropy(
     x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> Any:
-    """The cross entropy with smoothed labels, which are classes or probabilities."""
-    if not label_smoothing:
+    """The cross entropy of one sample, with probabilities, or with smoothed labels."""
+    if not label_smoothing and x.dim() > 1 and not target.is_floating_point():
         return NotImplemented
+    if x.dim() == 1:
+        found = _smoothed(x[None], target[None], weight, reduction, ignore_index, label_smoothing)
+        return found.reshape(())
+    return _smoothed(x, target, weight, reduction, ignore_index, label_smoothing)
+
+
+def _smoothed(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int, label_smoothing: float) -> Any:
     torch: Any = importlib.import_module("torch")
-    axis, count = min(1, x.dim() - 1), x.shape[min(1, x.dim() - 1)]
+    axis, count = 1, x.shape[1]
     logs = x.log_softmax(axis)
     if weight is not None:
         logs = logs * weight.reshape(-1, *[1] * (x.dim() - axis - 1))
