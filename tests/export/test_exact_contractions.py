@@ -99,3 +99,19 @@ def test_a_product_of_wide_integers_is_refused(target: str, tmp_path: Path) -> N
     with pytest.raises(ExportError, match="a contraction of i32 values, expected i32 values that are 8-bit"):
         made(text, target, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["litert", "tosa"])
+def test_a_convolution_by_computed_bytes_is_refused(target: str, tmp_path: Path) -> None:
+    text = """
+      func.func @main(%x: tensor<1x2x5x5xi8> {zeropoint.name = "x"}, %w: tensor<3x2x3x3xi8> {zeropoint.name = "w"})
+          -> (tensor<1x3x3x3xi32> {zeropoint.name = "y"}) {
+        %a = stablehlo.convert %x : (tensor<1x2x5x5xi8>) -> tensor<1x2x5x5xi32>
+        %b = stablehlo.convert %w : (tensor<3x2x3x3xi8>) -> tensor<3x2x3x3xi32>
+        %y = stablehlo.convolution(%a, %b) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {}
+          {feature_group_count = 1 : i64, batch_group_count = 1 : i64}
+          : (tensor<1x2x5x5xi32>, tensor<3x2x3x3xi32>) -> tensor<1x3x3x3xi32>
+        return %y : tensor<1x3x3x3xi32>
+      }"""
+    with pytest.raises(ExportError, match="minus a zero point, constant weights, and sums of at most 24 bits"):
+        made(text, target, tmp_path)

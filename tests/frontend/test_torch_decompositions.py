@@ -110,6 +110,33 @@ CASES: dict[str, Callable[[Any], Any]] = {
         torch.signbit(SPECIAL),
         torch.signbit((9 * x).int()),
     ),
+    "cross entropy of probabilities, and of one sample": lambda x: (
+        functions.cross_entropy(x, x.softmax(1)),
+        functions.cross_entropy(x, x.softmax(1), weight=x[0].abs(), reduction="none"),
+        functions.cross_entropy(x[0], torch.tensor(3), weight=x[1].abs()),
+        functions.cross_entropy(x[0], torch.tensor(3), weight=x[1].abs(), label_smoothing=0.1),
+        functions.cross_entropy(x[0], x[1].softmax(0), reduction="none"),
+    ),
+    "sign bit": lambda x: torch.signbit(SPECIAL),
+    "sign of a number for integers": lambda x: torch.copysign((9 * x).int(), -1.5),
+    "gamma functions of integers": lambda x: (
+        torch.lgamma((9 * x).int()),
+        torch.digamma((9 * x).int().abs() + 1),
+        torch.erfinv((x > 0).int()),
+    ),
+    "sources larger than their indices": lambda x: [
+        *(x.scatter_reduce(1, PLACES, x + 1, kind) for kind in ("sum", "mean", "amax")),
+        x.scatter_add(1, PLACES, x + 1),
+        x.scatter(1, PLACES, x + 1, reduce="add"),
+    ],
+    "sources larger than their indices, replaced": lambda x: x.scatter(1, PLACES[:, ::2], x + 1),
+    "inverses of small and large numbers": lambda x: (
+        torch.linalg.inv(matrix(x, 2) * 1e-25) * 1e-25,
+        torch.linalg.solve(matrix(x, 2) * 1e25, x[0, :2]) * 1e25,
+        torch.linalg.slogdet(matrix(x, 2) * 1e-25),
+        torch.logdet(matrix(x, 2) * 1e25),
+        torch.linalg.slogdet(x[:2, :2] * 0),
+    ),
     "hypotenuse of large numbers": lambda x: (
         torch.hypot(x * 1e30, x.flip(1) * 1e30),
         torch.hypot(x * 1e-30, x.flip(1) * 1e-30),

@@ -31,6 +31,8 @@ def missing_in_float(op: Operation, format_name: str) -> ExportError:
     found = f"found {op.name}, expected an op that {format_name} has in float"
     if isinstance(op, ConvolutionOp | DotGeneralOp) and not isinstance(kind := element_of(op.results[0]), AnyFloat):
         found = f"found a contraction of {kind} values, expected i32 values that are 8-bit integers minus a zero point"
+        if isinstance(op, ConvolutionOp):
+            found += ", constant weights, and sums of at most 24 bits in each group"
         use = f"use {TABLES['ONNX'][1]}, "
     elif isinstance(op, ConvolutionOp):
         found = f"found computed weights of a convolution, expected constant ones for {format_name}"

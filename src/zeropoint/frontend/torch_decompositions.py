@@ -57,6 +57,7 @@ _WRONG: Mapping[str, Callable[[Any], bool]] = {
     "aten.avg_pool3d": lambda node: len(node.args) > _DIVISOR,
     "aten.cross_entropy_loss": lambda node: len(node.args) > _SMOOTHING,
     "aten.scatter_reduce": lambda node: node.args[_REDUCTION] == "mean",
+    "aten.signbit": lambda node: True,
 }
 """The ops that are exported wrongly, if the arguments are these."""
 
@@ -176,11 +177,18 @@ def _leaky(x: Any, lower: float = 0.125, upper: float = 1 / 3, training: bool = 
 def _cross_entropy(
     x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> Any:
-    """The cross entropy with smoothed labels, which are classes or probabilities."""
-    if not label_smoothing:
+    """The cross entropy of one sample, with probabilities, or with smoothed labels."""
+    if not label_smoothing and x.dim() > 1 and not target.is_floating_point():
         return NotImplemented
+    if x.dim() == 1:
+        found = _smoothed(x[None], target[None], weight, reduction, ignore_index, label_smoothing)
+        return found.reshape(())
+    return _smoothed(x, target, weight, reduction, ignore_index, label_smoothing)
+
+
+def _smoothed(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int, label_smoothing: float) -> Any:
     torch: Any = importlib.import_module("torch")
-    axis, count = min(1, x.dim() - 1), x.shape[min(1, x.dim() - 1)]
+    axis, count = 1, x.shape[1]
     logs = x.log_softmax(axis)
     if weight is not None:
         logs = logs * weight.reshape(-1, *[1] * (x.dim() - axis - 1))
@@ -200,10 +208,15 @@ def _cross_entropy(
 
 
 def _scatter_mean(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """The means of the elements that are scattered to a position, and of the present one."""
+    """The means of the elements that are scattered to a position, and of the present one.
+
+    A source that is larger than its indices is cut, for other reductions, too.
+    """
+    cut = _cut(source, index)
     if reduce != "mean":
-        return NotImplemented
+        return NotImplemented if cut is source else x.scatter_reduce(dim, index, cut, reduce, include_self=include_self)
     torch: Any = importlib.import_module("torch")
+    source = cut
     total = x.scatter_reduce(dim, index, source, "sum", include_self=include_self)
     zeros = torch.zeros_like(x)
     counts = zeros.scatter_add(dim, index, torch.ones_like(source))
@@ -213,11 +226,28 @@ def _scatter_mean(x: Any, dim: int, index: Any, source: Any, reduce: str, *, inc
     return torch.div(total, counts, rounding_mode="floor")
 
 
+def _cut(source: Any, index: Any) -> Any:
+    """The elements of a source that have an index."""
+    return source if source.shape == index.shape else source[tuple(slice(size) for size in index.shape)]
+
+
+def _added(x: Any, dim: int, index: Any, source: Any) -> Any:
+    """`scatter_add` of a source that is larger than its indices."""
+    cut = _cut(source, index)
+    return NotImplemented if cut is source else x.scatter_add(dim, index, cut)
+
+
+def _replaced(x: Any, dim: int, index: Any, source: Any) -> Any:
+    """`scatter` of a source that is larger than its indices."""
+    cut = _cut(source, index)
+    return NotImplemented if cut is source else x.scatter(dim, index, cut)
+
+
 def _scattered(x: Any, dim: int, index: Any, source: Any, *, reduce: str) -> Any:
     """`scatter` that adds or multiplies."""
     torch: Any = importlib.import_module("torch")
     source = source if isinstance(source, torch.Tensor) else torch.full(index.shape, source, dtype=x.dtype)
-    source = source[tuple(slice(size) for size in index.shape)]
+    source = _cut(source, index)
     return x.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
@@ -293,7 +323,9 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.rrelu.default": _leaky,
     "aten.scaled_dot_product_attention.default": _attention,
     "aten.scatter.reduce": _scattered,
+    "aten.scatter.src": _replaced,
     "aten.scatter.value_reduce": _scattered,
+    "aten.scatter_add.default": _added,
     "aten.scatter_reduce.two": _scatter_mean,
     "aten.searchsorted.Scalar": orders.searched,
     "aten.searchsorted.Tensor": orders.searched,

@@ -29,15 +29,19 @@ def determinant(a: Any) -> Any:
 
 def log_determinant(a: Any) -> Any:
     """The logarithm of the determinant, NaN if that is negative."""
-    return _determinant(a).log() if _is_small(a) else NotImplemented
+    if not _is_small(a):
+        return NotImplemented
+    scaled, size = _scaled(a)
+    return _determinant(scaled).log() + a.shape[-1] * size[..., 0, 0].log()
 
 
 def sign_and_logarithm(a: Any) -> Any:
     """The sign of the determinant, and the logarithm of its absolute value."""
     if not _is_small(a):
         return NotImplemented
-    found = _determinant(a)
-    return found.sign(), found.abs().log()
+    scaled, size = _scaled(a)
+    found = _determinant(scaled)
+    return found.sign(), found.abs().log() + a.shape[-1] * size[..., 0, 0].log()
 
 
 def solution(a: Any, b: Any, *, left: bool = True) -> Any:
@@ -50,10 +54,22 @@ def solution(a: Any, b: Any, *, left: bool = True) -> Any:
     return found.squeeze(-1 if left else -2) if is_vector else found
 
 
+def _scaled(a: Any) -> tuple[Any, Any]:
+    """A matrix divided by its greatest magnitude, so that f32 holds its determinant, and this magnitude."""
+    size = a.abs().amax((-2, -1), keepdim=True)
+    size = _torch().where(size == 0, 1.0, size)
+    return a / size, size
+
+
 def _inverse(a: Any) -> Any:
-    torch, size = _torch(), a.shape[-1]
-    if size == 1:
+    if a.shape[-1] == 1:
         return 1 / a
+    scaled, magnitude = _scaled(a)
+    return _inverse_of_scaled(scaled) / magnitude
+
+
+def _inverse_of_scaled(a: Any) -> Any:
+    torch, size = _torch(), a.shape[-1]
     rows = [torch.stack([_cofactor(a, j, i) for j in range(size)], -1) for i in range(size)]
     adjugate = torch.stack(rows, -2)
     # The first row of a, times the first column of cofactors.

@@ -18,9 +18,13 @@ def _torch() -> Any:
     return importlib.import_module("torch")
 
 
+def _float(x: Any) -> Any:
+    return x if x.is_floating_point() else x.to(_torch().float32)
+
+
 def log_gamma(x: Any) -> Any:
     """The logarithm of the absolute value of the gamma function: Stirling's series, and a reflection below 1/2."""
-    torch = _torch()
+    torch, x = _torch(), _float(x)
     mirrored = x < 0.5
     positive = torch.where(mirrored, 1 - x, x)
     small = positive < _SHIFT
@@ -41,7 +45,7 @@ def log_gamma(x: Any) -> Any:
 
 def digamma(x: Any) -> Any:
     """The derivative of the logarithm of the gamma function. It has no value at negative integers."""
-    torch = _torch()
+    torch, x = _torch(), _float(x)
     mirrored = x < 0.5
     positive = torch.where(mirrored, 1 - x, x)
     z, below = positive + _SHIFT, torch.zeros_like(x)
@@ -67,7 +71,7 @@ _FAR = (
 
 def inverse_error_function(x: Any) -> Any:
     """The number whose error function is x."""
-    torch = _torch()
+    torch, x = _torch(), _float(x)
     w = -((1 - x) * (1 + x)).log()
     is_near = w < 5
     found = _polynomial(torch.where(is_near, w - 2.5, 0.0), _NEAR)
@@ -92,10 +96,9 @@ def sign_bit(x: Any) -> Any:
 
 def with_sign(x: Any, sign: Any) -> Any:
     """The absolute value of x with the sign of another number."""
-    torch = _torch()
+    torch, x = _torch(), _float(x)
     if not isinstance(sign, torch.Tensor):
         return -x.abs() if math.copysign(1, sign) < 0 else x.abs()
-    x = x if x.is_floating_point() else x.to(torch.float32)
     return torch.where(sign_bit(sign), -x.abs(), x.abs())
 
 

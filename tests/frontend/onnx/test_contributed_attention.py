@@ -117,6 +117,11 @@ MULTI_HEAD: dict[str, tuple[Given, dict[str, Any]]] = {
     "keys of each query": ({"q": Q, "k": SAME, "v": SAME, "b": None, "m": SQUARE}, {}),
     "bias of scores": ({"q": Q, "k": K, "v": V, "b": None, "m": None, "a": random(1, 2, 5, 7)}, {}),
     "unidirectional": ({"q": Q, "k": SAME, "v": SAME}, {"unidirectional": 1}),
+    "unidirectional, more keys": ({"q": Q, "k": K, "v": V}, {"unidirectional": 1}),
+    "unidirectional, more keys, some of them": (
+        {"q": Q, "k": K, "v": V, "b": None, "m": KEYS},
+        {"unidirectional": 1, "mask_filter_value": -3.0},
+    ),
     "keys and values with heads": ({"q": Q, "k": random(2, 2, 7, 4), "v": random(2, 2, 7, 4, seed=9)}, {}),
     "past": ({"q": Q, "k": SAME, "v": SAME, **NONE, **CACHE}, {"outputs": 3, "unidirectional": 1}),
     "past, keys": ({"q": Q, "k": SAME, "v": SAME, "b": None, "m": LONGER, "a": None, **CACHE}, {"outputs": 3}),

@@ -116,8 +116,9 @@ class Masking:
         return build.apply(AndOp, visible, build.compare(ComparisonDirection.GE, place, ends[1]))
 
     def _ordered(self, mask: SSAValue | None, build: Builder) -> SSAValue:
-        """The mask with the least number where a key is behind its query."""
+        """The mask with the least number where a key is behind its query. onnxruntime lets the last one see all."""
         later = np.arange(self.total)[None, :] > self.past + np.arange(self.sequence)[:, None]
+        later[-1] = False
         if mask is None:
             hidden = np.where(later, np.float32(LEAST), np.float32(0))
             return build.constant(hidden.reshape(1, 1, self.sequence, self.total))
