@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
@@ -65,46 +65,46 @@ def is_meant(request: StatisticsRefOp, program: Program) -> bool:
     if _is_bounded(request, program.weights):
         return True
     masks = {value for value, port in zip(program.entry.args, program.inputs, strict=True) if port.is_mask}
-    seen: set[SSAValue] = set()
-    pending: list[SSAValue] = [request.arg]
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        op, around = value.owner, value.owner.parent_op()
-        if value in masks or (isinstance(op, ConstantOp) and _is_large(op, program.weights)):
-            return True
-        if isinstance(value, BlockArgument) and isinstance(around, QuantizeRegionOp):
-            pending.append(around.inputs[value.index])
-        elif isinstance(op, QuantizeRegionOp):
-            pending += op.body.block.last_op.operands if op.body.block.last_op else ()
-        elif isinstance(op, ReduceOp | ReduceWindowOp):
-            pending += op.inputs
-        elif isinstance(op, Operation) and not isinstance(op, MIXES):
-            pending += op.operands
-    return False
+    return any(
+        value in masks or (isinstance(value.owner, ConstantOp) and _is_large(value.owner, program.weights))
+        for value in _origins(request.arg, _unmixed)
+    )
 
 
 def is_constant(request: StatisticsRefOp) -> bool:
     """Whether a value is computed from constants only, as a padding or a state that begins with zeros is."""
+    found = _origins(request.arg, lambda op: op.operands)
+    return not any(isinstance(value, BlockArgument) and not _is_inner(value) for value in found)
+
+
+def _unmixed(op: Operation) -> Sequence[SSAValue]:
+    """The operands whose infinities an op returns."""
+    if isinstance(op, ReduceOp | ReduceWindowOp):
+        return op.inputs
+    return () if isinstance(op, MIXES) else op.operands
+
+
+def _is_inner(value: BlockArgument) -> bool:
+    return isinstance(value.owner.parent_op(), QuantizeRegionOp)
+
+
+def _origins(value: SSAValue, followed: Callable[[Operation], Sequence[SSAValue]]) -> Iterator[SSAValue]:
+    """A value and those that it is computed of, through regions. `followed` are the operands of other ops to follow."""
     seen: set[SSAValue] = set()
-    pending: list[SSAValue] = [request.arg]
+    pending: list[SSAValue] = [value]
     while pending:
         value = pending.pop()
         if value in seen:
             continue
         seen.add(value)
-        if isinstance(value, BlockArgument):
-            around = value.owner.parent_op()
-            if not isinstance(around, QuantizeRegionOp):
-                return False
+        yield value
+        op, around = value.owner, value.owner.parent_op()
+        if isinstance(value, BlockArgument) and isinstance(around, QuantizeRegionOp):
             pending.append(around.inputs[value.index])
-        elif isinstance(op := value.owner, QuantizeRegionOp):
+        elif isinstance(op, QuantizeRegionOp):
             pending += op.body.block.last_op.operands if op.body.block.last_op else ()
         elif isinstance(op, Operation):
-            pending += op.operands
-    return True
+            pending += followed(op)
 
 
 def _is_bounded(request: StatisticsRefOp, weights: Weights) -> bool:
