@@ -301,7 +301,8 @@ class Target:
     cast_kernels: frozenset[str] = frozenset()
     """The kernels that the runtime has for values with types, although no row says so: a row would demand types."""
     joins_functions: bool = False
-    """Whether a convolution computes a residual sum after it together with a function of the sum."""
+    """Whether a contraction computes the function of its result that is cast, and a convolution also that of a residual
+    sum."""
     channel_scales: bool = False
     """Whether the data of depthwise convolutions, and the results of convolutions, may have a scale per channel in a
     quantized file."""

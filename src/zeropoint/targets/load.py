@@ -9,7 +9,8 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 - `unrounded_results = ["fully_connected"]`: these contractions can return floats, where a function needs it.
 - `unquantized_results = ["fully_connected"]`: these are integer kernels where a quantized file leaves the result float.
 - `cast_kernels = ["subtract"]`: these are integer kernels where operands and result have types in any case.
-- `joins_functions = true`: a convolution computes a residual sum of a quantized file together with a function of it.
+- `joins_functions = true`: a contraction of a quantized file computes a function of its result before the cast, and a
+  convolution also one of a residual sum.
 - `channel_scales = true`: activations of a quantized file may have a scale per channel.
 - `between_casts = true`: the runtime makes integer kernels of ops between casts.
 - `fuses_products = true`: the runtime's float ops do not round products before sums, and multiply by inverses.
