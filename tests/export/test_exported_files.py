@@ -156,8 +156,8 @@ def test_a_broken_tflite_file_never_reaches_the_runtime(folder: Path, tmp_path: 
 
 def test_an_output_of_the_signature_that_the_graph_does_not_return_is_refused(folder: Path, tmp_path: Path) -> None:
     """LiteRT has no values for it; the ValueError of its `get_tensor` was an internal error."""
-    pytest.importorskip("ai_edge_litert")
-    flatbuffers, found = pytest.importorskip("flatbuffers"), schema()
+    pytest.importorskip("ai_edge_litert", reason="has the schema of .tflite files")
+    flatbuffers, found = pytest.importorskip("flatbuffers", reason="writes the changed file"), schema()
     model = found.ModelT.InitFromObj(found.Model.GetRootAsModel((folder / "d.tflite").read_bytes(), 0))
     (graph,) = model.subgraphs
     graph.outputs = np.array([graph.operators[0].outputs[0]], np.int32)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import parser
 
 import zeropoint as zp
 from export.text_networks import text_network
@@ -68,3 +69,15 @@ def test_a_value_has_the_name_of_a_clip(name: str, tmp_path: Path) -> None:
     zp.quantize(model, samples, target="openvino", effort="none").export(tmp_path / "first.onnx")
     zp.quantize(tmp_path / "first.onnx", target="openvino").export(tmp_path / "second.onnx")
     assert (tmp_path / "first.onnx").read_bytes() == (tmp_path / "second.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("producer", ["", "zeropoint"])
+def test_a_difference_of_another_model_between_reshapes_keeps_them(producer: str) -> None:
+    """Its name ends as those that zeropoint writes for OpenVINO, which add one dimension."""
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] x, float[6] y) => (float[36] r)
+        <int64[2] s = {6, 1}, int64[2] t = {1, 6}, int64[1] u = {36}>
+        { a = Reshape(x, s) b = Reshape(y, t) c = Sub(a, b) r = Reshape(c, u) }""")
+    model.graph.node[2].name, model.producer_name = "d/apart", producer
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(6, dtype=np.float32) * 10
+    (found,) = zp.load(model)({"x": x, "y": y}).values()
+    np.testing.assert_array_equal(found, (x.reshape(6, 1) - y).reshape(36))

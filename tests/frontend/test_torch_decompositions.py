@@ -285,7 +285,7 @@ def test_weights_with_groups_keep_their_integers(group: int, bounds: tuple[int, 
 
 @pytest.mark.parametrize("group", [8, 24])
 def test_weights_of_torchao_keep_their_integers(group: int) -> None:
-    quantization = pytest.importorskip("torchao.quantization")
+    quantization = pytest.importorskip("torchao.quantization", reason="torchao quantizes the weights")
     granularity = importlib.import_module("torchao.quantization.granularity").PerGroup(group)
     module = torch.nn.Sequential(torch.nn.Linear(24, 5)).eval()
     config = quantization.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=granularity)

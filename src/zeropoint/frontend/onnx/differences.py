@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
 
 from zeropoint.frontend.onnx.node import KEPT_APART
 
@@ -37,6 +37,20 @@ class _Graph:
             for name in node.input:
                 self.readers.setdefault(name, []).append(node)
 
+    def shape_to(self, reshape: NodeProto) -> list[int]:
+        """The constant shape that a reshape returns; empty if it is computed."""
+        for array in self.graph.initializer:
+            if array.name == reshape.input[1]:
+                return [int(size) for size in numpy_helper.to_array(array).flat]
+        return []
+
+    def adds_a_dimension(self, before: list[NodeProto], after: NodeProto) -> bool:
+        """Whether the reshapes before a difference add a first dimension, which the one after it removes."""
+        shapes, wanted = [self.shape_to(each) for each in before], [1, *self.shape_to(after)]
+        if any(len(shape) != len(wanted) or shape[0] != 1 for shape in shapes):
+            return False
+        return [max(sizes) for sizes in zip(*shapes, strict=True)] == wanted
+
     def reshape_of(self, name: str) -> NodeProto | None:
         """The reshape that computes a tensor for one reader; None for other tensors."""
         made = self.makers.get(name)
@@ -51,7 +65,9 @@ class _Graph:
 
 
 def restore_differences(model: ModelProto) -> None:
-    """Rewrite such differences without reshapes, in place."""
+    """Rewrite such differences without reshapes, in place. Other models may have nodes with such names."""
+    if model.producer_name != "zeropoint":
+        return
     graph = _Graph(model.graph)
     made: dict[str, NodeProto] = {}
     dropped: set[str] = set()
@@ -60,7 +76,7 @@ def restore_differences(model: ModelProto) -> None:
             continue
         before, after = [graph.reshape_of(name) for name in node.input], graph.reshape_from(node.output[0])
         operands = [each for each in before if each is not None]
-        if len(operands) == len(node.input) and after is not None:
+        if len(operands) == len(node.input) and after is not None and graph.adds_a_dimension(operands, after):
             made[after.output[0]] = _restored(node, operands, after)
             dropped |= {node.output[0], *(each.output[0] for each in operands)}
     nodes = [made.get(node.output[0], node) if node.output else node for node in model.graph.node]
