@@ -38,8 +38,8 @@ STORED = 5
 """The estimated cycles for storing and loading a pixel's accumulators of a group, beside the tile registers."""
 FEWEST = 6
 """The least number of pixels for which tile registers are used. Fewer have the time of reading the weights."""
-SHORTEST = 4
-"""The least number of steps of a product of tiles. It takes the same time for fewer steps."""
+SAVED = 1.5
+"""The least number of cycles that tile registers save for each pixel and vector, because they cost as many."""
 MANY = 24
 """The number of pixels from which packed weights are dequantized to memory, panel by panel, for all tiles of pixels."""
 
@@ -88,13 +88,15 @@ class ContractionShape:
 
     def in_tiles(self, isa: InstructionSet) -> bool:
         """Whether the accumulators are in tile registers (`tile_products.py`)."""
-        enough = self.rows * self.width >= FEWEST and self.tile_chunk >= SHORTEST
-        return isa.tiles and self.arithmetic.of_bytes and enough
+        if isa.tiles is None or not self.arithmetic.of_bytes or self.rows * self.width < FEWEST:
+            return False
+        # Vector registers compute two steps in a cycle, tile registers a chunk.
+        return self.steps / 2 - self.steps / self.tile_chunk > SAVED
 
     @property
     def tile_chunk(self) -> int:
         """The number of steps of one product of tiles. They are inside of a run."""
-        return next(n for n in range(min(self.groups, ROWS), 0, -1) if self.groups % n == 0)
+        return tile_chunk(self.groups)
 
     @property
     def tile_pixels(self) -> Split:
@@ -213,3 +215,8 @@ class ContractionShape:
             covered = np.arange(first, first + part.count * size).reshape(part.count, size)
             # The last vector may have fewer channels. Its padding computes zeros, which are not stored.
             yield part.size, np.where(covered < channels, covered, -1)
+
+
+def tile_chunk(steps: int) -> int:
+    """The number of steps of one product of tiles: the greatest divisor of the steps of a run that is at most 16."""
+    return next(n for n in range(min(steps, ROWS), 0, -1) if steps % n == 0)

@@ -19,8 +19,8 @@ tiles of two sizes, the smaller ones come first: their last pixel belongs to the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from zeropoint.codegen.kernels.arithmetic import TileTarget
 from zeropoint.codegen.kernels.contraction_shape import BLOCK_TILES, ContractionShape
@@ -28,7 +28,7 @@ from zeropoint.codegen.kernels.contraction_tasks import ContractionTasks
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.tile_registers import ROWS, TileRegisters, TileShape
+from zeropoint.codegen.llvm.tile_registers import TileRegisters, TileShape
 from zeropoint.codegen.llvm.types import Value, i64
 
 VECTORS = 2
@@ -39,12 +39,11 @@ PIXELS, WEIGHTS = BLOCK_TILES * VECTORS, BLOCK_TILES * VECTORS + BLOCK_TILES
 
 @dataclass(frozen=True)
 class PixelTile:
-    """A tile of pixels: the number of them that are stored, and the addresses of the operands of the first one."""
+    """A tile of pixels: its row, its first pixel in the row, and the number of its pixels."""
 
+    row: Value
+    first: Value
     pixels: Value
-    source: Value
-    target: Value
-    others: Sequence[Value]
 
 
 class TileProducts(ContractionTasks):
@@ -52,75 +51,77 @@ class TileProducts(ContractionTasks):
 
     def __init__(self, shape: ContractionShape, isa: InstructionSet, f: Function):
         super().__init__(shape, isa, f, shape.tile_chunk)
-        self.sums = f.scratch(BLOCK_TILES * ROWS * GROUP * isa.bytes)
         self.height = max(part.size for part in shape.tile_pixels.parts)
-        accumulators, pixels = TileShape(self.height, isa.bytes), TileShape(self.height, 4 * self.chunk)
+        self.sums = f.scratch(BLOCK_TILES * self.height * GROUP * isa.bytes)
+        sums, pixels = TileShape(self.height, isa.bytes), TileShape(self.height, 4 * self.chunk)
         weights = TileShape(self.chunk, isa.bytes)
-        shapes = [accumulators] * PIXELS + [pixels] * BLOCK_TILES + [weights] * VECTORS
-        self.registers = TileRegisters(f, shapes)
+        assert isa.tiles is not None
+        self.registers = TileRegisters(f, isa.tiles, [sums] * PIXELS + [pixels] * BLOCK_TILES + [weights] * VECTORS)
 
     def kernel(self) -> None:
         self.registers.configure()
         super().kernel()
 
     def leave(self) -> None:
+        """Release the registers."""
         self.registers.release()
 
     def tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
         """Emit the blocks `low` to `high` of one group of `count` vectors, which is `channel` bytes into a pixel."""
-        f, shape, size = self.f, self.shape, self.shape.group_bytes(self.isa, count)
-        each, number = shape.tile_pixels.count, shape.rows * shape.tile_pixels.count
-        self.prefetch_group(shape.tiles(self.isa, count), size)
+        f, size = self.f, self.shape.group_bytes(self.isa, count)
+        self.prefetch_group(self.shape.tiles(self.isa, count), size)
 
         def block(index: Value, _: list[Value]) -> None:
             self.prefetch_from(index, weights, size)
-            first = f.mul(index, BLOCK_TILES)
-            tiles = [self._tile(first, each, channel)]
-            for place in range(1, BLOCK_TILES):
-                # A block past the last tile multiplies the last one again, and does not store it.
-                at = f.add(first, place)
-                tile = self._tile(f.minimum(at, i64(number - 1)), each, channel)
-                stored = f.select(f.compare("slt", at, number), tile.pixels, i64(0))
-                tiles.append(PixelTile(stored, tile.source, tile.target, tile.others))
             for begin in range(0, count, VECTORS):
-                self._accumulate(count, range(begin, min(begin + VECTORS, count)), weights, tiles)
-            for place, tile in enumerate(tiles):
-                self._finish(count, weights, place, tile)
+                self._accumulate(count, range(begin, min(begin + VECTORS, count)), weights, index)
+            for number in range(BLOCK_TILES):
+                finish = partial(self._finish, count, weights, index, number, channel)
+                if number and self._tiles % BLOCK_TILES:
+                    f.branch(f.compare("slt", f.add(f.mul(index, BLOCK_TILES), number), self._tiles), finish)
+                else:
+                    finish()
 
         f.loop(low, high, 1, block)
 
-    def _tile(self, index: Value, each: int, channel: Value) -> PixelTile:
-        """Tile `index` of the pixels, of which a row has `each`."""
-        f, shape = self.f, self.shape
-        y, x = f.divided(index, each) if shape.rows > 1 else (i64(0), index)
-        first, *others = shape.tile_pixels.parts
-        start, pixels = f.mul(x, first.size), i64(first.size)
-        if others:
-            larger = f.add(x, -first.count)
+    @property
+    def _tiles(self) -> int:
+        """The number of tiles of pixels."""
+        return self.shape.rows * self.shape.tile_pixels.count
+
+    def _tile(self, block: Value, number: int) -> PixelTile:
+        """A tile of a block. A tile past the last one is the last one, which is multiplied again and not stored."""
+        f, parts = self.f, self.shape.tile_pixels.parts
+        index = f.add(f.mul(block, BLOCK_TILES), number)
+        if number and self._tiles % BLOCK_TILES:
+            index = f.minimum(index, i64(self._tiles - 1))
+        y, x = f.divided(index, self.shape.tile_pixels.count) if self.shape.rows > 1 else (i64(0), index)
+        start, pixels = f.mul(x, parts[0].size), i64(parts[0].size)
+        if len(parts) > 1:
+            larger = f.add(x, -parts[0].count)
             start = f.add(start, f.maximum(larger, i64(0)))
             pixels = f.add(pixels, f.cast("zext", f.compare("sge", larger, 0), "i64"))
+        return PixelTile(y, start, pixels)
 
-        def address(base: Value, row: int, pixel: int) -> Value:
-            moved = f.at(base, f.mul(y, row)) if shape.rows > 1 else base
-            return f.at(moved, f.mul(start, pixel))
+    def _address(self, base: Value, tile: PixelTile, row: int, pixel: int) -> Value:
+        """The address of the first pixel of a tile."""
+        f = self.f
+        moved = f.at(base, f.mul(tile.row, row)) if self.shape.rows > 1 else base
+        return f.at(moved, f.mul(tile.first, pixel))
 
-        target = f.at(address(self.out, shape.out_row, shape.out_pixel), channel)
-        residual, beside = shape.arithmetic.residual, list[Value]()
-        if residual is not None:
-            beside = [address(other, residual.row, residual.pixel) for other in self.others]
-            beside = [f.at(other, channel) for other in beside] if residual.channels else beside
-        return PixelTile(pixels, address(self.source, shape.in_row, shape.in_pixel), target, beside)
-
-    def _accumulate(self, count: int, vectors: range, weights: Value, tiles: Sequence[PixelTile]) -> None:
-        """Emit a pass: the accumulators of some vectors of all tiles."""
-        f, isa, registers = self.f, self.isa, self.registers
-        places, parameters = [(p, n) for p in range(len(tiles)) for n in range(len(vectors))], None
-        parameters = self.parameters(weights, count)
-        for p, n in places:
+    def _accumulate(self, count: int, vectors: range, weights: Value, block: Value) -> None:
+        """Emit a pass: the accumulators of some vectors of all tiles of a block."""
+        f, isa, shape, registers = self.f, self.isa, self.shape, self.registers
+        tiles, parameters = range(BLOCK_TILES), self.parameters(weights, count)
+        sources = [
+            self._address(self.source, self._tile(block, number), shape.in_row, shape.in_pixel) for number in tiles
+        ]
+        places = [(number, n) for number in tiles for n in range(len(vectors))]
+        for number, n in places:
             # Every row of the register is the same vector of biases.
-            registers.load(_sums(p, n), f.at(parameters, vectors[n] * isa.bytes), 0)
-        table = f.module.table(self.starts) if len(self.shape.runs) > 1 else None
-        halves = self.shape.arithmetic.halves
+            registers.load(number * VECTORS + n, f.at(parameters, vectors[n] * isa.bytes), 0)
+        table = f.module.table(self.starts) if len(shape.runs) > 1 else None
+        halves = shape.arithmetic.halves
         stride = halves * count * isa.bytes
 
         def chunk(index: Value, _: list[Value]) -> None:
@@ -128,37 +129,36 @@ class TileProducts(ContractionTasks):
             here = f.at(weights, f.mul(index, self.chunk * stride))
             if not vectors.start:
                 self.prefetch_part(index)
-            for p, tile in enumerate(tiles):
-                registers.load(PIXELS + p, f.at(tile.source, taps), self.shape.in_pixel)
+            for number, source in enumerate(sources):
+                registers.load(PIXELS + number, f.at(source, taps), shape.in_pixel)
             for half in range(halves):
-                for n, number in enumerate(vectors):
-                    registers.load(WEIGHTS + n, f.at(here, (half * count + number) * isa.bytes), stride)
-                    for p in range(len(tiles)):
-                        registers.multiply(_sums(p, n), PIXELS + p, WEIGHTS + n)
+                for n, vector in enumerate(vectors):
+                    registers.load(WEIGHTS + n, f.at(here, (half * count + vector) * isa.bytes), stride)
+                    for number in tiles:
+                        registers.multiply(number * VECTORS + n, PIXELS + number, WEIGHTS + n)
 
         if len(self.starts) == 1:
             chunk(i64(0), [])
         else:
             f.loop(0, len(self.starts), 1, chunk, entered=True)
-        for p, n in places:
-            to = f.at(self.sums, p * self.height * count * isa.bytes + vectors[n] * isa.bytes)
-            registers.store(_sums(p, n), to, count * isa.bytes)
+        for number, n in places:
+            to = f.at(self.sums, (number * self.height * count + vectors[n]) * isa.bytes)
+            registers.store(number * VECTORS + n, to, count * isa.bytes)
 
-    def _finish(self, count: int, weights: Value, place: int, tile: PixelTile) -> None:
-        """Store the pixels of a tile."""
-        f, isa, shape = self.f, self.isa, self.shape
-        sums = f.at(self.sums, place * self.height * count * isa.bytes)
-        residual, parameters = shape.arithmetic.residual, self.parameters(weights, count)
+    def _finish(self, count: int, weights: Value, block: Value, number: int, channel: Value) -> None:
+        """Store the pixels of a tile of a block, from its accumulators."""
+        f, isa, shape, tile = self.f, self.isa, self.shape, self._tile(block, number)
+        residual, parameters, others = shape.arithmetic.residual, self.parameters(weights, count), list[Value]()
+        target = f.at(self._address(self.out, tile, shape.out_row, shape.out_pixel), channel)
+        if residual is not None:
+            others = [self._address(other, tile, residual.row, residual.pixel) for other in self.others]
+            others = [f.at(other, channel) for other in others] if residual.channels else others
+        held = f.at(self.sums, number * self.height * count * isa.bytes)
 
         def pixel(index: Value, _: list[Value]) -> None:
-            others = [f.at(other, f.mul(index, residual.pixel)) for other in tile.others] if residual else []
-            to = TileTarget(f.at(tile.target, f.mul(index, shape.out_pixel)), shape.out_pixel, *others)
-            held = f.vectors(isa.i32, f.at(sums, f.mul(index, count * isa.bytes)), count)
-            shape.arithmetic.finish(f, isa, [held], parameters, to)
+            beside = [f.at(other, f.mul(index, residual.pixel)) for other in others] if residual else []
+            to = TileTarget(f.at(target, f.mul(index, shape.out_pixel)), shape.out_pixel, *beside)
+            vectors = f.vectors(isa.i32, f.at(held, f.mul(index, count * isa.bytes)), count)
+            shape.arithmetic.finish(f, isa, [vectors], parameters, to)
 
-        f.loop(0, tile.pixels, 1, pixel)
-
-
-def _sums(tile: int, vector: int) -> int:
-    """The register of the accumulators of a tile and vector."""
-    return tile * VECTORS + vector
+        f.loop(0, tile.pixels, 1, pixel, entered=True)

@@ -52,8 +52,8 @@ class InstructionSet:
     brief: bool = False
     """Whether code is short: without LLVM's passes, long code takes longer to compile than it saves."""
 
-    tiles: bool = False
-    """Whether tile registers multiply u8 and i8 (`tile_registers.py`)."""
+    tiles: str | None = None
+    """The prefix of the intrinsics on tile registers, which multiply u8 and i8 (`tile_registers.py`)."""
 
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
@@ -260,7 +260,7 @@ ROWS = (
         _x86("avx512-vnni", "sapphirerapids", 16, _vnni, _WHOLE),
         name="amx-int8",
         features=f"{_WHOLE},+amx-tile,+amx-int8",
-        tiles=True,
+        tiles="llvm.x86",
     ),
     _x86("avx512-vnni", "cascadelake", 16, _vnni, _WHOLE),
     _x86("avx-vnni", "alderlake", 8, _vnni, _WHOLE),

@@ -177,8 +177,8 @@ class Loaded:
     """
 
     def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
-        if isa.tiles and not request_tiles():
-            raise CodegenError(f"found a system without tile registers, expected one for {isa.name}; use avx512-vnni")
+        if "+amx-tile" in isa.features and not request_tiles():
+            raise CodegenError(f"found a process that may not use tile registers, expected one for {isa.name}")
         builder = _llvm.JITLibraryBuilder().add_current_process()  # memcpy and memset, which LLVM inserts
         for data in objects:
             builder.add_object_img(data)
@@ -212,7 +212,7 @@ NEEDED = {
 
 
 _TILES = {"amx-tile", "amx-int8"}
-_REQUEST = (158, 0x1023, 18)
+TILE_REQUEST = (158, 0x1023, 18)
 """The system call arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) of Linux on x86-64."""
 
 
@@ -225,7 +225,7 @@ def request_tiles() -> bool:
     """
     if platform.system() != "Linux" or architecture(platform.machine()) != "x86_64":
         return False
-    return ctypes.CDLL(None).syscall(*_REQUEST) == 0
+    return ctypes.CDLL(None).syscall(*TILE_REQUEST) == 0
 
 
 def best_of(family: str, features: Collection[str]) -> InstructionSet:

@@ -30,10 +30,10 @@ class TileShape:
 
 
 class TileRegisters:
-    """Emits instructions on registers of the given shapes, from register 0 on."""
+    """Emits instructions on registers of the given shapes, from register 0 on. `prefix` is that of the intrinsics."""
 
-    def __init__(self, f: Function, shapes: Sequence[TileShape]):
-        self._f, self._shapes = f, shapes
+    def __init__(self, f: Function, prefix: str, shapes: Sequence[TileShape]):
+        self._f, self._prefix, self._shapes = f, prefix, shapes
 
     def configure(self) -> None:
         """Give the registers their shapes, and clear them."""
@@ -43,27 +43,30 @@ class TileRegisters:
             layout[16 + 2 * number : 18 + 2 * number] = shape.size.to_bytes(2, "little")
             layout[48 + number] = shape.rows
         words = [int.from_bytes(layout[n : n + 8], "little") for n in range(0, len(layout), 8)]
-        self._f.perform("llvm.x86.ldtilecfg", self._f.module.table(words))
+        self._perform("ldtilecfg", self._f.module.table(words))
 
     def release(self) -> None:
         """Clear the registers, so that the system need not save them."""
-        self._f.perform("llvm.x86.tilerelease")
+        self._perform("tilerelease")
 
     def load(self, number: int, pointer: Value, stride: int) -> None:
         """Load the rows of a register, which are `stride` bytes apart."""
         shape = self._shapes[number]
         self._f.touch_rows(pointer, shape.rows, stride, shape.size)
-        self._f.perform("llvm.x86.tileloadd64", _register(number), pointer, i64(stride))
+        self._perform("tileloadd64", _register(number), pointer, i64(stride))
 
     def store(self, number: int, pointer: Value, stride: int) -> None:
         """Store the rows of a register `stride` bytes apart."""
         shape = self._shapes[number]
         self._f.touch_rows(pointer, shape.rows, stride, shape.size, write=True)
-        self._f.perform("llvm.x86.tilestored64", _register(number), pointer, i64(stride))
+        self._perform("tilestored64", _register(number), pointer, i64(stride))
 
     def multiply(self, sums: int, left: int, right: int) -> None:
         """Add the products of u8 in register `left` and i8 in register `right` to the sums."""
-        self._f.perform("llvm.x86.tdpbusd", *map(_register, (sums, left, right)))
+        self._perform("tdpbusd", *map(_register, (sums, left, right)))
+
+    def _perform(self, name: str, *arguments: Value) -> None:
+        self._f.perform(f"{self._prefix}.{name}", *arguments)
 
 
 def _register(number: int) -> Value:
