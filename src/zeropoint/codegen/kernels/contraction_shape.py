@@ -100,7 +100,7 @@ class ContractionShape:
 
     @property
     def tile_pixels(self) -> Split:
-        """The pixels of a row in tiles for tile registers. Of two sizes, which differ by one, the smaller comes first."""
+        """The pixels of a row in tiles for tile registers. Sizes differ by at most one; smaller tiles come first."""
         split = balanced(self.width, ROWS)
         return Split.of(*((part.size, part.count) for part in reversed(split.parts)))
 
@@ -136,7 +136,7 @@ class ContractionShape:
         return total
 
     def _cost_in_tiles(self, columns: Split) -> float:
-        """The estimated cycles per row: the products of a chunk take a cycle a pixel, and the epilogue comes after them."""
+        """The estimated cycles per row: a cycle a pixel for the products of a chunk, and then the epilogue."""
         products = self.steps / self.tile_chunk
         return self.width * sum(
             part.count * (part.size * products + EPILOGUE[part.size] + STORED) for part in columns.parts

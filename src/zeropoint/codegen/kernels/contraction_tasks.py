@@ -85,7 +85,7 @@ class ContractionTasks:
         return self.own or self.f.at(weights, self.shape.weight_bytes(self.isa, count))
 
     def prefetch_group(self, tiles: int, size: int) -> None:
-        """Prefetch the weights of the next group, `size` bytes, in equal parts by every chunk of every tile of this one.
+        """Let every chunk of every tile prefetch an equal part of the next group's weights, which have `size` bytes.
 
         They follow in memory. The last group is followed by the weights of the next kernel.
         """

@@ -113,6 +113,7 @@ class VectorProducts(ContractionTasks):
         pixels = _by_pixel(sums, count)
         to = TileTarget(tile.target, self.shape.out_pixel, *tile.others)
         self.shape.arithmetic.finish(self.f, self.isa, pixels, self.parameters(weights, count), to)
+
     # In blocks of steps with factors.
 
     def _tile_of_blocks(self, arithmetic: Blocks, count: int, weights: Value, tile: Tile) -> None:

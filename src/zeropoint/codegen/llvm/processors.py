@@ -87,8 +87,8 @@ def instruction_set(*, isa: str | None = None, cpu: str | None = None, triple: s
         )
     if row.tiles is not None and "linux" not in triple:
         raise CodegenError(
-            f"found the triple '{triple}' with {row.name}, expected one of Linux, whose system call gives a process its "
-            "tile registers; use avx512-vnni"
+            f"found the triple '{triple}' with {row.name}, expected one of Linux, which gives a process its tile "
+            "registers; use avx512-vnni"
         )
     check_triple(triple)
     return replace(row, triple=triple, features=row.features or ABIS[architecture(triple)].features)

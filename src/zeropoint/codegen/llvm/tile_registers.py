@@ -1,8 +1,8 @@
 """Tile registers of x86 (AMX): matrices of up to 16 rows of 64 bytes, and the product of two of them.
 
-Intel's manual, volume 1, chapter 18, "Programming with Intel AMX". A configuration gives each of the eight registers its
-number of rows and the bytes of a row, and clears all of them. With A (M rows of 4 K unsigned bytes), B (K rows of N times
-four signed bytes) and C (M rows of N i32), TDPBUSD computes
+Intel's manual, volume 1, chapter 18, "Programming with Intel AMX". A configuration gives each of the eight registers
+its number of rows and the bytes of a row, and clears all of them. With A (M rows of 4 K unsigned bytes), B (K rows of N
+times four signed bytes) and C (M rows of N i32), TDPBUSD computes
 
     C[m][n] += sum over k < K, t < 4 of A[m][4 k + t] B[k][4 n + t]        modulo 2^32
 
