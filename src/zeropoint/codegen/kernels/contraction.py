@@ -8,6 +8,9 @@ in NHWC rows.
 Integer accumulators start at the bias. Float sums are one chain in the order of the steps, and the bias is added at the
 end (`zeropoint.numerics.products`).
 
+On processors with tile registers, these compute larger tiles where that is faster (`tile_products.py`). The code for
+vectors is in `vector_products.py`, and the loops around both in `contraction_tasks.py`.
+
 The weights of a group of n vectors are stored as [step][half][vector][element], followed by the parameters of the
 arithmetic. If these are `apart`, they are in a second block: the steps of an unrolled recurrence read the same weights
 with other multipliers. The lowering of quantized contractions (`lower/contraction.py`) defines the results.
