@@ -61,9 +61,10 @@ def table(name: str, steps: list[StepTime], peak: Peak) -> Table:
 def cells(step: StepTime, peak: Peak) -> list[str]:
     """Microseconds, GOPS, share of the int8 peak, share of the kernel's own ceiling."""
     least, _ = ceiling(step, peak)
-    gops = step.operations / step.seconds / 1e9
+    seconds = max(step.seconds, 1e-9)  # a kernel may be shorter than the clock resolves
+    gops = step.operations / seconds / 1e9
     share = f"{gops / peak.int8_gops:.0%}" if step.operations else ""
-    return [f"{1e6 * step.seconds:.1f}", f"{gops:.0f}" if step.operations else "", share, f"{least / step.seconds:.0%}"]
+    return [f"{1e6 * seconds:.1f}", f"{gops:.0f}" if step.operations else "", share, f"{least / seconds:.0%}"]
 
 
 def main() -> None:

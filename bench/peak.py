@@ -15,11 +15,13 @@ Figures are the best of several: other work on the machine can only lower them.
 import argparse
 import json
 import os
+import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from zeropoint.codegen.llvm import machine
 from zeropoint.measure.peak import CLOCK, Native, aligned, arithmetic, best_rate, choose
 
 
@@ -129,7 +131,7 @@ def cpu_name() -> str:
 
 def measure() -> Peak:
     """All ceilings, in about ten seconds."""
-    features = dict(llvm.get_host_cpu_features())
+    features = dict.fromkeys(machine.features(machine.architecture(platform.machine())), True)
     cores = len(os.sched_getaffinity(0))
     int8, f32 = choose("int8", features), choose("f32", features)
     caches = cache_sizes() or {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -327,6 +327,47 @@ def depthwise(channels: int, size: tuple[int, int], kernel: int) -> Case:
     )
     y = net.requantized(net.insert(convolution), Output("fixed16", True, (-12.0, -9.0), 3, (-128, 127), 1000), 1)
     return Case(net.finish(y), samples_of(net, [shape]))
+
+
+def dense(
+    inputs: int,
+    features: int,
+    size: tuple[int, int],
+    kernel: int,
+    *,
+    stride: int = 1,
+    added: bool = False,
+    channels_first: bool = True,
+) -> Case:
+    """A square kernel over an image of (height, width), padded with half of the kernel. `added` is a residual sum."""
+    out = [(extent - 1) // stride + 1 for extent in size]
+
+    def shaped(channels: int, spatial: Sequence[int]) -> tuple[int, ...]:
+        return (1, channels, *spatial) if channels_first else (1, *spatial, channels)
+
+    shape, result = shaped(inputs, size), shaped(features, out)
+    net = Builder([shape, result] if added else [shape], seed=inputs)
+    layout = _layout(4, channels_first=channels_first)
+    sides = [0] * 4
+    for d in layout.input_spatial_dimensions:
+        sides[d] = kernel // 2
+    value = net.values[0]
+    if kernel > 1:
+        value = net.insert(PadOp(value, net.constant(np.array(-7, np.int8)), sides, sides, [0] * 4))
+    weights = net.random.integers(-128, 128, (features, inputs, kernel, kernel)).astype(np.int8)
+    type_ = TensorType(i32, result)
+    convolution = ConvolutionOp(value, net.constant(weights), type_, layout, window_strides=[stride, stride])
+    output = Output("fixed16", True, (-14.0, -10.0), 3, (-128, 127), 1000)
+    y = net.requantized(net.insert(convolution), output, layout.input_feature_dimension)
+    if added:
+        total = CommonScaleSum((9000, -7000), (3, -5), shift=14, zero_point=2, storage_min=-128, storage_max=127)
+        y = net.insert(WeightedSumOp([y, net.values[1]], y.type, total))
+    return Case(net.finish(y), samples_of(net, shapes_of(net)))
+
+
+def shapes_of(net: Builder) -> list[tuple[int, ...]]:
+    """Of the inputs."""
+    return [shape_of(argument) for argument in net.function.body.block.args]
 
 
 def _sum(net: Builder, draw: Draw, operands: list[SSAValue]) -> SSAValue:

@@ -22,6 +22,8 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 
 Body = Callable[[Function, list[Value]], Value]
+TILES = Path(__file__).with_name("emulated_tiles.c")
+"""The functions that stand for tile registers, which have a state."""
 STEPS = ("pack_shorts", "pack_bytes", "multiply_high", "multiply_add", "look_up", "shift_left")
 """The fields of a row that name an intrinsic."""
 
@@ -114,6 +116,7 @@ def emulated(row: InstructionSet) -> InstructionSet:
         features=here.features,
         dot=_called_dot(dot_name(row)),
         fused=row.fused and here.fused,
+        tiles=row.tiles and emulated_name(row.tiles),
         narrower=None if row.narrower is None else emulated(row.narrower),
         **steps,
     )
@@ -130,7 +133,7 @@ def _functions() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         compiled, library = Path(folder) / "emulated.o", Path(folder) / "emulated.so"
         compiled.write_bytes(compile_object(str(module), host()))
-        subprocess.run(["gcc", "-shared", "-o", library, compiled], check=True)
+        subprocess.run(["gcc", "-O2", "-fPIC", "-shared", "-o", library, compiled, TILES], check=True)
         return ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from zeropoint.codegen.llvm.machine import architecture
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+from zeropoint.codegen.llvm.machine import architecture, request_tiles
 from zeropoint.codegen.llvm.processors import instruction_set
 
-BITS = {"avx512-vnni": {"avx512_vnni", "avx512bw", "avx512vl"}, "avx-vnni": {"avx_vnni"}, "avx2": {"avx2"}}
+VNNI = {"avx512_vnni", "avx512bw", "avx512vl"}
+BITS = {
+    "amx-int8": {"amx_tile", "amx_int8", *VNNI},
+    "avx512-vnni": VNNI,
+    "avx-vnni": {"avx_vnni"},
+    "avx2": {"avx2"},
+}
 """What Linux calls what a row needs."""
 
 
@@ -18,7 +25,10 @@ def flags() -> set[str]:
 
 
 def runs_here(name: str) -> bool:
-    return name == "portable" or (architecture(os.uname().machine) == "x86_64" and BITS.get(name, {""}) <= flags())
+    if name == "portable":
+        return True
+    has = architecture(os.uname().machine) == "x86_64" and BITS.get(name, {""}) <= flags()
+    return has and (INSTRUCTION_SETS[name].tiles is None or request_tiles())
 
 
 CROSS = "aarch64-linux-gnu-gcc"

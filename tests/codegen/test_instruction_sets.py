@@ -80,7 +80,8 @@ def assembly_of(name: str) -> str:
     [
         ("neon-i8mm", {"usdot", "sqrdmulh", "sqxtn", "sqxtun"}, {"sdot"}),
         ("neon-dotprod", {"sdot", "sqrdmulh", "sqxtn"}, {"usdot"}),
-        ("avx512-vnni", {"vpdpbusd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpmaddubsw"}),
+        ("amx-int8", {"tdpbusd", "tileloadd", "vpdpbusd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpmaddubsw"}),
+        ("avx512-vnni", {"vpdpbusd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpmaddubsw", "tdpbusd"}),
         ("avx-vnni", {"vpdpbusd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpmaddubsw"}),
         ("avx2", {"vpmaddubsw", "vpmaddwd", "vpackssdw", "vpmulhrsw", "vpackuswb"}, {"vpdpbusd"}),
     ],
@@ -117,7 +118,8 @@ def test_avx_vnni_is_encoded_as_its_processors_have_it(tmp_path: Path) -> None:
 # Names of processors.
 
 FEATURES = {
-    "avx512-vnni": ("+avx512vnni,+avx512bw,+avx512vl", None),
+    "amx-int8": ("+amx-int8,+avx512vnni,+avx512bw,+avx512vl", None),
+    "avx512-vnni": ("+avx512vnni,+avx512bw,+avx512vl", "+amx-int8"),
     "avx-vnni": ("+avxvnni,+avx2", "+avx512vnni"),
     "avx2": ("+avx2,+fma", "+avx512vnni"),
     "neon-i8mm": ("+i8mm,+dotprod", None),
@@ -153,7 +155,8 @@ def test_llvm_agrees_that_processors_have_their_instruction_set(row: str, capfd:
 @pytest.mark.parametrize(
     ("family", "features", "name"),
     [
-        ("x86_64", "avx2 fma avx512vnni avx512bw avx512vl avxvnni", "avx512-vnni"),
+        ("x86_64", "avx2 fma avx512vnni avx512bw avx512vl avxvnni amx-tile amx-int8", "amx-int8"),
+        ("x86_64", "avx2 fma avx512vnni avx512bw avx512vl avxvnni amx-tile", "avx512-vnni"),
         ("x86_64", "avx2 fma avx512vnni avx512bw avxvnni", "avx-vnni"),
         ("x86_64", "avx2 fma avx512vnni avx512bw", "avx2"),
         ("x86_64", "avx2", "portable"),
@@ -176,8 +179,8 @@ def test_this_machine_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ({"isa": "avx1024"}, r"found the instruction set 'avx1024', expected one of: avx512-vnni, "),
-        ({"cpu": "z80"}, r"found the processor 'z80', expected native or one of: cascadelake, .*; name an instruction"),
+        ({"isa": "avx1024"}, r"found the instruction set 'avx1024', expected one of: amx-int8, "),
+        ({"cpu": "z80"}, r"found the processor 'z80', expected native or one of: sapphirerapids, .*; name an"),
         ({"isa": "avx2", "cpu": "haswell"}, r"found an instruction set 'avx2' and a processor 'haswell', expected one"),
         ({"triple": "z80-unknown-cpm"}, r"found the triple 'z80-unknown-cpm', expected one that LLVM supports"),
         (
@@ -187,6 +190,10 @@ def test_this_machine_is_the_default() -> None:
         (
             {"isa": "avx2", "triple": "aarch64-unknown-linux-gnu"},
             r"found the triple 'aarch64-unknown-linux-gnu' with avx2, expected one of x86_64",
+        ),
+        (
+            {"cpu": "sapphirerapids", "triple": "x86_64-apple-darwin"},
+            r"found the triple 'x86_64-apple-darwin' with amx-int8, expected one of Linux, .*; use avx512-vnni",
         ),
     ],
 )

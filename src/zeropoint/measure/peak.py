@@ -8,6 +8,7 @@ runs, because other work on the machine can only lower them.
 from __future__ import annotations
 
 import ctypes
+import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +19,9 @@ from typing import Any
 import llvmlite.binding
 import numpy as np
 
-from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
+from zeropoint.codegen.llvm.machine import Loaded, architecture, compile_object, features, host
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.llvm.tile_registers import ROWS, TileRegisters, TileShape
 from zeropoint.ir.tensors import Array
 
 llvm: Any = llvmlite.binding  # without type stubs
@@ -34,7 +37,7 @@ class ProductForm:
     """One way to accumulate products.
 
     `assembly` uses $0 (the accumulator), $2 and $3 (the factors). `clobbers` are other registers that it uses.
-    `operations` counts a multiplication and an addition as two.
+    `operations` counts a multiplication and an addition as two. Tile registers have no `assembly`.
     """
 
     name: str
@@ -55,6 +58,7 @@ def _pairs(letter: str) -> str:
 
 
 FORMS = (
+    ProductForm("TDPBUSD, tiles of 16 x 64 bytes", "int8", ("amx-int8",), "256 x i32", "", 32768, 4),
     ProductForm("VPDPBUSD, 512 bits", "int8", ("avx512vnni",), "16 x i32", "vpdpbusd $3, $2, $0", 128, 24),
     ProductForm(
         "VPDPBUSD, 256 bits", "int8", ("avxvnni",), "8 x i32", "{vex} vpdpbusd $3, $2, $0", 64, 12, register="x"
@@ -85,6 +89,8 @@ def choose(kind: str, features: Mapping[str, bool]) -> ProductForm:
 
 def arithmetic_ir(form: ProductForm, unroll: int = 4) -> str:
     """LLVM IR of `void run(i64 iterations, ptr factors, ptr sums)`. An iteration is `unroll` steps per accumulator."""
+    if not form.assembly:
+        return _tile_ir(form.accumulators, unroll)
     vector = f"<{form.vector}>" if form.register != "r" else "i64"
     count = form.accumulators
     clobbers = f",~{{{form.clobbers}}}" if form.clobbers else ""
@@ -122,6 +128,29 @@ def arithmetic_ir(form: ProductForm, unroll: int = 4) -> str:
             "}",
         ]
     )
+
+
+def _tile_ir(accumulators: int, unroll: int) -> str:
+    """`arithmetic_ir` of tile registers, all of them whole."""
+    module = Module()
+    f = module.function("run", [("i64", "iterations"), ("ptr", "factors"), ("ptr", "sums")])
+    iterations, factors, sums = f.arguments
+    whole = TileShape(ROWS, 64)
+    registers = TileRegisters(f, "llvm.x86", [whole] * (accumulators + 2))
+    registers.configure()
+    for number in range(2):
+        registers.load(accumulators + number, f.at(factors, number * ROWS * 64), 64)
+
+    def steps(*_: object) -> None:
+        for number in [*range(accumulators)] * unroll:
+            registers.multiply(number, accumulators, accumulators + 1)
+
+    f.loop(0, iterations, 1, steps)
+    for number in range(accumulators):
+        registers.store(number, f.at(sums, number * ROWS * 64), 64)
+    registers.release()
+    f.ret()
+    return str(module)
 
 
 class Native:
@@ -171,7 +200,7 @@ def arithmetic(
     """
     native = Native(arithmetic_ir(form, unroll), 3)
     factors, expected = _factors(form)
-    out = [aligned(64 * form.accumulators) for _ in range(threads)]
+    out = [aligned(max(64, expected.nbytes) * form.accumulators) for _ in range(threads)]
     native.run(1, factors.ctypes.data, out[0].ctypes.data)
     size = expected.nbytes * form.accumulators
     found = out[0][:size].view(expected.dtype).reshape(form.accumulators, -1)
@@ -205,7 +234,11 @@ def _factors(form: ProductForm) -> tuple[Array, Array]:
         pairs = right.reshape(lanes, 2, 2).sum(2, dtype=np.int32) * 0x0101
         return np.concatenate([left.ravel(), right.ravel().view(np.uint8)]), pairs.sum(1, dtype=np.int32)
     left, right = generator.integers(0, 256, (lanes, 4)), generator.integers(-128, 128, (lanes, 4))
-    step = (left * right).sum(1).astype(np.int32)
+    if not form.assembly:  # (rows, terms) times (steps, columns, terms of a step)
+        step = left.reshape(16, 64) @ right.reshape(16, 16, 4).swapaxes(1, 2).reshape(64, 16)
+    else:
+        step = (left * right).sum(1)
+    step = step.astype(np.int32).ravel()
     return np.concatenate([left.astype(np.uint8).ravel(), right.astype(np.int8).ravel().view(np.uint8)]), step
 
 
@@ -218,7 +251,7 @@ def integer_peak() -> float | None:
     short runs are undisturbed.
     """
     try:
-        form = choose("int8", dict(llvm.get_host_cpu_features()))
+        form = choose("int8", dict.fromkeys(features(architecture(platform.machine())), True))
     except (ValueError, RuntimeError):
         return None
     return 1e9 * arithmetic(form, seconds=SHORT, repeats=200)

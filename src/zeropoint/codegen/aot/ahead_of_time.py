@@ -16,12 +16,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zeropoint.codegen.aot.header import ENDLESS, INVALID, CArgument, arguments_of, header, selection
+from zeropoint.codegen.aot.header import ENDLESS, INVALID, NO_TILES, CArgument, arguments_of, header, selection
 from zeropoint.codegen.aot.weights import WEIGHTS, filled, placeholder
 from zeropoint.codegen.cache import cache_folder
 from zeropoint.codegen.graph import TripCounter
 from zeropoint.codegen.llvm.isa import InstructionSet
-from zeropoint.codegen.llvm.machine import CodegenError, architecture, combined_object, compile_bitcode, triple_of
+from zeropoint.codegen.llvm.machine import (
+    TILE_REQUEST,
+    CodegenError,
+    architecture,
+    combined_object,
+    compile_bitcode,
+    triple_of,
+)
 from zeropoint.codegen.llvm.processors import instruction_set
 from zeropoint.codegen.llvm.roundings import rounding_functions
 from zeropoint.codegen.llvm.text import Function, Module
@@ -37,6 +44,8 @@ from zeropoint.ir.tensors import shape_of
 from zeropoint.progress import Progress, silent
 
 RUN = "zeropoint_run"
+_SYSTEM_CALL = 'asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},~{rcx},~{r11},~{memory}"'
+"""A system call with two arguments on x86-64 Linux, as LLVM's inline assembly of its number and arguments."""
 _NULL = Value("ptr", "null")
 SUFFIXES = (".o", ".so")
 
@@ -120,9 +129,10 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
         ports[prefix] = arguments_of(program)
         run = RUN if len(programs) == 1 else f"{RUN}_{prefix}"
         kernels = kernels_of(graph)
-        driver = driver_of(graph, kernels, run, _entries(prefix, ports[prefix], run, graph.trips))
+        driver = driver_of(graph, kernels, run, _entries(prefix, ports[prefix], run, graph.trips, isa))
         sources |= kernels.sources | {f"{part}_{prefix}": source for part, source in driver.items()}
-        headers.append(header(prefix, ports[prefix], arena, target, program.profile, graph.trips and graph.trips.limit))
+        limit, tiles = graph.trips and graph.trips.limit, isa.tiles is not None
+        headers.append(header(prefix, ports[prefix], arena, target, program.profile, limit, tiles=tiles))
     if not isa.fused:
         sources["roundings"] = ModuleSource(rounding_functions(), rounding_functions)
     modules = objects_of(sources, isa, cache=cache_folder(), form="bitcode", progress=progress)
@@ -198,7 +208,9 @@ def _other_booleans(f: Function, pointer: Value, size: int, invalid: Value) -> V
     return f.binary("or", invalid, f.compare("ugt", bits, 1))
 
 
-def _entries(name: str, arguments: Sequence[CArgument], run_name: str, trips: TripCounter | None) -> str:
+def _entries(
+    name: str, arguments: Sequence[CArgument], run_name: str, trips: TripCounter | None, isa: InstructionSet
+) -> str:
     """The text of the two C entry functions, which check their arguments and pass them to the driver in two arrays."""
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
@@ -223,6 +235,11 @@ def _entries(name: str, arguments: Sequence[CArgument], run_name: str, trips: Tr
             invalid = _other_booleans(f, pointer, argument.size, invalid)
 
     def run() -> None:
+        if isa.tiles is not None:
+            # In every run, so that the object has no state: the call takes much less time than a kernel.
+            asked = ", ".join(str(i64(number)) for number in TILE_REQUEST)
+            status = f.let("i64", f"call i64 {_SYSTEM_CALL}({asked})")
+            f.leave(f.compare("ne", status, 0), lambda: f.ret(constant("i32", NO_TILES)))
         tables: list[Value] = []
         for output in (False, True):
             given = [p for p, argument in zip(pointers, arguments, strict=True) if argument.output is output]

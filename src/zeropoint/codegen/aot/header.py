@@ -29,6 +29,9 @@ INVALID = 1
 ENDLESS = 2
 """The return value if the loops of a run would exceed the limit of trips (`zeropoint.limits`)."""
 
+NO_TILES = 3
+"""The return value if the system does not let the process use tile registers."""
+
 C_TYPES = {"bool": "uint8_t", "float32": "float", "float64": "double"} | {
     f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -128,11 +131,18 @@ def _identifier(name: str, taken: set[str]) -> str:
 
 
 def header(
-    name: str, arguments: Sequence[CArgument], arena: Arena, target: str, profile: str | None, limit: int | None = None
+    name: str,
+    arguments: Sequence[CArgument],
+    arena: Arena,
+    target: str,
+    profile: str | None,
+    limit: int | None = None,
+    *,
+    tiles: bool = False,
 ) -> str:
     """The text of `name`.h. `arena` is the memory that a run needs, and `target` describes the processor.
 
-    `limit` is the maximum number of trips of a run, if there are loops.
+    `limit` is the maximum number of trips of a run, if there are loops. `tiles` says that the code uses tile registers.
     """
     prefix = name.upper()
     sizes = {
@@ -153,6 +163,7 @@ def header(
         declared=declared,
         invalid=INVALID,
         endless=_ENDLESS.format(endless=ENDLESS, limit=limit) if limit else "",
+        tiles=_TILES.format(code=NO_TILES) if tiles else "",
         refused=", or a boolean input has another byte than 0 and 1" if any(map(_refusable, arguments)) else "",
     )
 
@@ -256,7 +267,7 @@ extern "C" {{
    `arena` points to {prefix}_ARENA_SIZE bytes, aligned to {prefix}_ALIGNMENT; its contents before and after the call do
    not matter. Inputs and outputs are the arrays above, aligned to their element size. They must not overlap each other
    or the arena. Returns 0, or {invalid} if a pointer is NULL or misaligned{refused}; then
-   nothing was run.{endless} */
+   nothing was run.{tiles}{endless} */
 int {name}_run(void *arena, {declared});
 
 /* Runs the program once, with several threads. The results are the same bits as with one thread.
@@ -265,7 +276,7 @@ int {name}_run(void *arena, {declared});
    same arguments. Each call returns when all outputs are written. `sync` points to {prefix}_SYNC_SIZE bytes, aligned to
    {prefix}_ALIGNMENT and zero before the first run; consecutive runs may share it. With one thread, `sync` may be NULL.
    Returns 0, or {invalid} if another pointer is NULL or one is misaligned or `thread` is out of range{refused}; then
-   nothing was run.{endless} */
+   nothing was run.{tiles}{endless} */
 int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, {declared});
 
 #ifdef __cplusplus
@@ -278,6 +289,10 @@ int {name}_run_thread(int64_t thread, int64_t threads, void *sync, void *arena, 
 _ENDLESS = """
    Returns {endless}, at least in one thread, if a loop goes on after {limit} trips of all loops; then the outputs
    are not valid."""
+
+_TILES = """
+   Returns {code}, and runs nothing, if Linux does not let the process use tile registers (AMX). A run asks for them
+   with the system call arch_prctl."""
 
 _SELECTION = """\
 #ifndef {prefix}_FIND

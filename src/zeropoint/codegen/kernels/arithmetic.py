@@ -86,6 +86,11 @@ class Arithmetic(Protocol):
         """Whether the order of steps matters. Output elements are then wide enough to store accumulators."""
         ...
 
+    @property
+    def of_bytes(self) -> bool:
+        """Whether a step adds four products of bytes to i32, which start at the first parameters."""
+        ...
+
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The initial accumulators of a pixel."""
         ...
@@ -128,6 +133,11 @@ class Extended(Generic[InnerT_co]):
         """Whether the order of steps matters."""
         return self.inner.in_order
 
+    @property
+    def of_bytes(self) -> bool:
+        """Whether a step adds four products of bytes to i32."""
+        return self.inner.of_bytes
+
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """The initial accumulators of a pixel."""
         return self.inner.starts(f, isa, parameters, count)
@@ -153,6 +163,11 @@ class _IntegerSums:
     packed = 1
     in_order = False
     pairs: bool = field(default=False, kw_only=True)
+
+    @property
+    def of_bytes(self) -> bool:
+        """Whether a step adds four products of bytes to i32."""
+        return not self.pairs
 
     def offset(self, isa: InstructionSet) -> int:
         """The difference between the activations that the kernel reads and storage integers."""
@@ -305,6 +320,7 @@ class Floats:
     packed = 1
     channel_bytes = 4
     in_order = True  # every sum of floats is rounded
+    of_bytes = False
     bounds: tuple[float, float] | None = None
     bounds_last: bool = False
     residual: Residual | None = None

@@ -42,6 +42,11 @@ class Blocks(Extended[Integers | Expressed]):
     count: int
 
     @property
+    def of_bytes(self) -> bool:
+        """False, because the sums start at 0 in every block."""
+        return False
+
+    @property
     def residual(self) -> Residual | None:
         """The term that is added at the end."""
         return self.inner.residual

@@ -15,6 +15,7 @@ from zeropoint.codegen.kernels.arithmetic import Arithmetic
 from zeropoint.codegen.kernels.requantize import GROUP
 from zeropoint.codegen.kernels.tiles import Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.tile_registers import ROWS
 from zeropoint.numerics.arrays import IntArray
 
 KEPT = 16 << 10
@@ -31,6 +32,14 @@ UNROLLED = 8
 """About so many steps of a sum are in one turn of a loop; up to twice as many are not in a loop."""
 EXTRA = 0.3
 """How much longer a kernel of short code may take that has groups of one size."""
+BLOCK_TILES = 2
+"""The number of tiles of pixels that are multiplied with the same weights in tile registers."""
+STORED = 5
+"""The estimated cycles for storing and loading a pixel's accumulators of a group, beside the tile registers."""
+FEWEST = 6
+"""The least number of pixels for which tile registers are used. Fewer have the time of reading the weights."""
+SAVED = 1.5
+"""The least number of cycles that tile registers save for each pixel and vector, because they cost as many."""
 MANY = 24
 """The number of pixels from which packed weights are dequantized to memory, panel by panel, for all tiles of pixels."""
 
@@ -77,6 +86,24 @@ class ContractionShape:
                 return each
         return 1
 
+    def in_tiles(self, isa: InstructionSet) -> bool:
+        """Whether the accumulators are in tile registers (`tile_products.py`)."""
+        if isa.tiles is None or not self.arithmetic.of_bytes or self.rows * self.width < FEWEST:
+            return False
+        # Vector registers compute two steps in a cycle, tile registers a chunk.
+        return self.steps / 2 - self.steps / self.tile_chunk > SAVED
+
+    @property
+    def tile_chunk(self) -> int:
+        """The number of steps of one product of tiles. They are inside of a run."""
+        return tile_chunk(self.groups)
+
+    @property
+    def tile_pixels(self) -> Split:
+        """The pixels of a row in tiles for tile registers. Sizes differ by at most one; smaller tiles come first."""
+        split = balanced(self.width, ROWS)
+        return Split.of(*((part.size, part.count) for part in reversed(split.parts)))
+
     @property
     def steps(self) -> int:
         """The number of steps, of four input bytes each."""
@@ -93,6 +120,8 @@ class ContractionShape:
 
     def _cost(self, isa: InstructionSet, columns: Split) -> float:
         """The estimated cycles per row: products or loads at two per cycle, or weights streamed from the L2 cache."""
+        if self.in_tiles(isa):
+            return self._cost_in_tiles(columns)
         total, unpacked = 0.0, UNPACKED if self.arithmetic.packed > 1 and not self.paneled else 0
         for part in columns.parts:
             # The bytes of weights of one step of the group.
@@ -105,6 +134,13 @@ class ContractionShape:
                 step += unpacked * part.size
                 total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
         return total
+
+    def _cost_in_tiles(self, columns: Split) -> float:
+        """The estimated cycles per row: a cycle a pixel for the products of a chunk, and then the epilogue."""
+        products = self.steps / self.tile_chunk
+        return self.width * sum(
+            part.count * (part.size * products + EPILOGUE[part.size] + STORED) for part in columns.parts
+        )
 
     @property
     def paneled(self) -> bool:
@@ -155,7 +191,9 @@ class ContractionShape:
         return greedy(self.width, even[-1]) if even else balanced(self.width, most)
 
     def tiles(self, isa: InstructionSet, count: int) -> int:
-        """The number of tiles of one group of `count` vectors."""
+        """The number of tiles of one group of `count` vectors, or of blocks of tiles in tile registers."""
+        if self.in_tiles(isa):
+            return -(-self.rows * self.tile_pixels.count // BLOCK_TILES)
         return self.rows * self.pixels(isa, count).count
 
     def tasks(self, isa: InstructionSet) -> int:
@@ -177,3 +215,8 @@ class ContractionShape:
             covered = np.arange(first, first + part.count * size).reshape(part.count, size)
             # The last vector may have fewer channels. Its padding computes zeros, which are not stored.
             yield part.size, np.where(covered < channels, covered, -1)
+
+
+def tile_chunk(steps: int) -> int:
+    """The number of steps of one product of tiles: the greatest divisor of the steps of a run that is at most 16."""
+    return next(n for n in range(min(steps, ROWS), 0, -1) if steps % n == 0)

@@ -178,6 +178,11 @@ class CheckedFunction(Function):
             rest = self.binary("and", address, i64(align - 1))
             self._report(self.compare("ne", rest, 0), origin, address, size, i64(MISALIGNED))
 
+    def touch_rows(self, pointer: Value, rows: int, stride: int, size: int, *, write: bool = False) -> None:
+        """Report a fault and return, unless all rows are within the pointer's bounds."""
+        for row in range(rows):
+            self.touch(self.at(pointer, row * stride), size, write=write)
+
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
         """Report a fault and return, unless `size` bytes at each offset are within the pointer's bounds and aligned."""
         # A gather may read any address, so each lane is checked.

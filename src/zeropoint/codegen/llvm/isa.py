@@ -52,6 +52,9 @@ class InstructionSet:
     brief: bool = False
     """Whether code is short: without LLVM's passes, long code takes longer to compile than it saves."""
 
+    tiles: str | None = None
+    """The prefix of the intrinsics on tile registers, which multiply u8 and i8 (`tile_registers.py`)."""
+
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
 
@@ -253,6 +256,12 @@ _HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"
 _USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for name in ("usdot", "sdot"))
 
 ROWS = (
+    replace(
+        _x86("avx512-vnni", "sapphirerapids", 16, _vnni, _WHOLE),
+        name="amx-int8",
+        features=f"{_WHOLE},+amx-tile,+amx-int8",
+        tiles="llvm.x86",
+    ),
     _x86("avx512-vnni", "cascadelake", 16, _vnni, _WHOLE),
     _x86("avx-vnni", "alderlake", 8, _vnni, _WHOLE),
     # 64, because VPMADDUBSW saturates its sums of two products to i16 (`numerics/dot_forms.py`); greater weights are

@@ -6,6 +6,7 @@ optimized by LLVM's -O2 pipeline.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import platform
 from collections.abc import Collection, Iterable, Mapping
@@ -176,6 +177,8 @@ class Loaded:
     """
 
     def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
+        if "+amx-tile" in isa.features and not request_tiles():
+            raise CodegenError(f"found a process that may not use tile registers, expected one for {isa.name}")
         builder = _llvm.JITLibraryBuilder().add_current_process()  # memcpy and memset, which LLVM inserts
         for data in objects:
             builder.add_object_img(data)
@@ -198,6 +201,7 @@ _LIBRARY = "kernels"
 
 
 NEEDED = {
+    "amx-int8": {"amx-tile", "amx-int8", "avx512vnni", "avx512bw", "avx512vl"},
     "avx512-vnni": {"avx512vnni", "avx512bw", "avx512vl"},
     "avx-vnni": {"avxvnni", "avx2", "fma"},
     "avx2": {"avx2", "fma"},
@@ -205,6 +209,23 @@ NEEDED = {
     "neon-dotprod": {"dotprod"},
 }
 """The processor features that each row requires, by LLVM's names. The best rows come first."""
+
+
+_TILES = {"amx-tile", "amx-int8"}
+TILE_REQUEST = (158, 0x1023, 18)
+"""The system call arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) of Linux on x86-64."""
+
+
+@functools.cache
+def request_tiles() -> bool:
+    """Ask the system for tile registers, and return whether this process may use them.
+
+    Without a request, Linux does not save them (Documentation/arch/x86/xstate.rst). Threads and children may use them,
+    too.
+    """
+    if platform.system() != "Linux" or architecture(platform.machine()) != "x86_64":
+        return False
+    return ctypes.CDLL(None).syscall(*TILE_REQUEST) == 0
 
 
 def best_of(family: str, features: Collection[str]) -> InstructionSet:
@@ -228,7 +249,8 @@ def features(family: str) -> set[str]:
     """The features in `NEEDED` that this processor has, from LLVM, or from Linux on AArch64."""
     if family == "x86_64":
         # LLVM also checks whether the operating system supports AVX, that is, saves its registers on context switches.
-        return {name for name, has in dict(_llvm.get_host_cpu_features()).items() if has}
+        found = {name for name, has in dict(_llvm.get_host_cpu_features()).items() if has}
+        return found if request_tiles() else found - _TILES
     said = Path("/proc/cpuinfo")
     words = set(said.read_text().split()) if family == "aarch64" and said.exists() else set[str]()
     return {name for word, name in (("asimddp", "dotprod"), ("i8mm", "i8mm")) if word in words}

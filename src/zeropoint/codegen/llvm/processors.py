@@ -8,6 +8,7 @@ from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import ABIS, CodegenError, architecture, check_triple, host
 
 PROCESSORS: dict[str, tuple[str, ...]] = {
+    "amx-int8": ("sapphirerapids", "emeraldrapids", "graniterapids"),
     "avx512-vnni": (
         "cascadelake",
         "cooperlake",
@@ -15,9 +16,6 @@ PROCESSORS: dict[str, tuple[str, ...]] = {
         "icelake-server",
         "rocketlake",
         "tigerlake",
-        "sapphirerapids",
-        "emeraldrapids",
-        "graniterapids",
         "znver4",
         "znver5",
     ),
@@ -86,6 +84,11 @@ def instruction_set(*, isa: str | None = None, cpu: str | None = None, triple: s
         raise CodegenError(
             f"found the triple '{triple}' with {row.name}, expected one of {architecture(row.triple)}, such as "
             f"{row.triple}"
+        )
+    if row.tiles is not None and "linux" not in triple:
+        raise CodegenError(
+            f"found the triple '{triple}' with {row.name}, expected one of Linux, which gives a process its tile "
+            "registers; use avx512-vnni"
         )
     check_triple(triple)
     return replace(row, triple=triple, features=row.features or ABIS[architecture(triple)].features)

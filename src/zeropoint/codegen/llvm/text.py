@@ -226,6 +226,9 @@ class Function:
     def touch(self, pointer: Value, size: int, align: int = 1, *, write: bool = False) -> None:
         """Called before `size` bytes are read or written. Does nothing here; the debug build checks (`checked.py`)."""
 
+    def touch_rows(self, pointer: Value, rows: int, stride: int, size: int, *, write: bool = False) -> None:
+        """Like `touch`, for rows of `size` bytes that are `stride` bytes apart."""
+
     def touch_each(self, pointer: Value, offsets: Value, size: int, align: int) -> None:
         """Like `touch`, for reads of `size` bytes at each offset from the pointer."""
 

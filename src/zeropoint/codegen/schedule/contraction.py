@@ -13,6 +13,7 @@ from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, 
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, ComputedOutput, Output
 from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.contraction_shape import tile_chunk
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
@@ -158,11 +159,25 @@ class _Contraction:
                 # The taps of a row are adjacent bytes, as the channels of a pixel are.
                 dense = dense.transpose(0, 2, 1, 3)
             # Input channels are padded to whole steps of the micro-kernel. Their weights are 0.
-            dense = np.pad(dense, ((0, 0), (0, 0), (0, -dense.shape[2] % self._together), (0, 0)))
+            padding = self._steps(dense.shape[2], source) * self._together - dense.shape[2]
+            dense = np.pad(dense, ((0, 0), (0, 0), (0, padding), (0, 0)))
             shape = self._shape(windows, dense.shape, source, target, arithmetic)
             (packed,) = self._packed(shape, dense.reshape(-1, dense.shape[3]), bias[part.channels], part.channels)
             operations = 2 * shape.rows * shape.width * part.windows.weights.size
             self._images(shape, sources, there, packed, operations, family)
+
+    def _steps(self, channels: int, source: View) -> int:
+        """The steps of the micro-kernel for the channels of a pixel: a few more if that makes products of tiles longer.
+
+        They are inside of the pixel, whose padding has any integers.
+        """
+        steps, pixel = -(-channels // self._together), self.values.image_strides(source)[3]
+        whole = -(-steps // 4) * 4
+        is_longer = whole // tile_chunk(whole) < steps // tile_chunk(steps)
+        bytes_ = self.isa.tiles is not None and self.match.arithmetic is not None and self.match.source_bytes == 1
+        # The channels of a group are not the first ones of the pixel.
+        alone = channels == self.values.image(source)[1]
+        return whole if bytes_ and alone and is_longer and 4 * whole <= pixel else steps
 
     def _channels(self, view: View, channels: slice) -> View:
         """The view of some channels of an image."""
