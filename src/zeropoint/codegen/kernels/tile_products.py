@@ -69,12 +69,16 @@ class TileProducts(ContractionTasks):
     def tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
         """Emit the blocks `low` to `high` of one group of `count` vectors, which is `channel` bytes into a pixel."""
         f, size = self.f, self.shape.group_bytes(self.isa, count)
-        self.prefetch_group(self.shape.tiles(self.isa, count), size)
+        passes = [range(begin, min(begin + VECTORS, count)) for begin in range(0, count, VECTORS)]
+        # A chunk of a pass takes about as long as a pixel of the epilogue.
+        self.pixel_parts = len(passes) * len(self.starts)
+        parts = self.pixel_parts + BLOCK_TILES * self.height
+        self.prefetch_group(self.shape.tiles(self.isa, count), parts, size)
 
         def block(index: Value, _: list[Value]) -> None:
             self.prefetch_from(index, weights, size)
-            for begin in range(0, count, VECTORS):
-                self._accumulate(count, range(begin, min(begin + VECTORS, count)), weights, index)
+            for vectors in passes:
+                self._accumulate(count, vectors, weights, index)
             for number in range(BLOCK_TILES):
                 finish = partial(self._finish, count, weights, index, number, channel)
                 if number and self._tiles % BLOCK_TILES:
@@ -127,8 +131,7 @@ class TileProducts(ContractionTasks):
         def chunk(index: Value, _: list[Value]) -> None:
             taps = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
             here = f.at(weights, f.mul(index, self.chunk * stride))
-            if not vectors.start:
-                self.prefetch_part(index)
+            self.prefetch_part(f.add(index, vectors.start // VECTORS * len(self.starts)))
             for number, source in enumerate(sources):
                 registers.load(PIXELS + number, f.at(source, taps), shape.in_pixel)
             for half in range(halves):
@@ -156,6 +159,7 @@ class TileProducts(ContractionTasks):
         held = f.at(self.sums, number * self.height * count * isa.bytes)
 
         def pixel(index: Value, _: list[Value]) -> None:
+            self.prefetch_part(f.add(index, self.pixel_parts + number * self.height))
             beside = [f.at(other, f.mul(index, residual.pixel)) for other in others] if residual else []
             to = TileTarget(f.at(target, f.mul(index, shape.out_pixel)), shape.out_pixel, *beside)
             vectors = f.vectors(isa.i32, f.at(held, f.mul(index, count * isa.bytes)), count)
