@@ -12,8 +12,8 @@ pixels, and two have weights, so that a group of four vectors takes two passes o
     store accumulators                                      # on the stack, as [tile][pixel][vector][element]
 
 The processor multiplies tiles while it finishes pixels, because neither waits for the other. The epilogue reads the
-accumulators of a pixel as vectors; those of two blocks are on the stack. Weights and activations have the same layout in memory
-as for vector registers, because a tile is loaded row by row at a stride.
+accumulators of a pixel as vectors; those of two blocks are on the stack. Weights and activations have the same layout
+in memory as for vector registers, because a tile is loaded row by row at a stride.
 
 All tiles are multiplied with the same number of pixels, because changing the shape of a register clears all of them. Of
 tiles of two sizes, the smaller ones come first: their last pixel belongs to the next tile and is not stored.
