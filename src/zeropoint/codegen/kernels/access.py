@@ -263,7 +263,7 @@ class Elements:
     def _of_table(self, what: LookUp | Interpolate, value: Value, sources: list[Value]) -> Value:
         if isinstance(what, LookUp):
             return self._looked_up(value, what.operand, sources)
-        return interpolated(self.f, what, value, sources[what.operand])
+        return interpolated(self.f, self.isa, what, value, sources[what.operand])
 
     def _looked_up(self, value: Value, operand: int, sources: list[Value]) -> Value:
         """Entries of a table. The index is the stored i8 or i16 minus the minimum of its type."""

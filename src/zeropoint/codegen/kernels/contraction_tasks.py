@@ -28,8 +28,8 @@ class ContractionTasks:
         *self.others, self.weights = others
         self.starts = self._starts()
         self.lines = 0
-        """The number of cache lines of the next group's weights that every chunk of every tile prefetches."""
-        self.ahead = self.weights
+        """The number of cache lines of the next group's weights in a part (`prefetch_group`)."""
+        self.parts, self.ahead = 1, self.weights
 
     def _starts(self) -> list[int]:
         """Input offset of every chunk of steps."""
@@ -84,21 +84,22 @@ class ContractionTasks:
         """The address of the parameters of a group of `count` vectors."""
         return self.own or self.f.at(weights, self.shape.weight_bytes(self.isa, count))
 
-    def prefetch_group(self, tiles: int, size: int) -> None:
-        """Let every chunk of every tile prefetch an equal part of the next group's weights, which have `size` bytes.
+    def prefetch_group(self, tiles: int, parts: int, size: int) -> None:
+        """Divide the next group's weights, which have `size` bytes, into equal parts: `parts` for each of `tiles`.
 
         They follow in memory. The last group is followed by the weights of the next kernel.
         """
-        self.lines = -(-size // (ALIGNMENT * tiles * len(self.starts))) if tiles <= PREFETCHING_TILES else 0
+        self.parts = parts
+        self.lines = -(-size // (ALIGNMENT * tiles * parts)) if tiles <= PREFETCHING_TILES else 0
 
     def prefetch_from(self, index: Value, weights: Value, size: int) -> None:
-        """Let the chunks of tile `index` prefetch their part of the weights that follow `size` bytes of `weights`."""
+        """Let tile `index` prefetch its parts of the weights that follow `size` bytes of `weights`."""
         f = self.f
-        self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * len(self.starts) * ALIGNMENT))
+        self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * self.parts * ALIGNMENT))
 
-    def prefetch_part(self, chunk: Value | None = None) -> None:
-        """Prefetch the part of a chunk; without one, that of the only chunk."""
+    def prefetch_part(self, number: Value | None = None) -> None:
+        """Prefetch a part of the tile; without a number, the first one."""
         f, ahead = self.f, self.ahead
         for line in range(self.lines):
-            part = ahead if chunk is None else f.at(ahead, f.mul(chunk, self.lines * ALIGNMENT))
+            part = ahead if number is None else f.at(ahead, f.mul(number, self.lines * ALIGNMENT))
             f.prefetch(part, line * ALIGNMENT)

@@ -119,7 +119,7 @@ class Epilogue:
         assert behaviour is not RequantizeBehaviour.EXACT
         clamped = (output.storage_min, output.storage_max) != signed_range(bits)
         if behaviour is RequantizeBehaviour.FIXED32:
-            return Epilogue(behaviour, clamped=clamped, lifted=_lift(multiplier, reach), itemsize=size)
+            return Epilogue(behaviour, clamped=clamped, lifted=_lift(_widest(multiplier), reach), itemsize=size)
         if behaviour is RequantizeBehaviour.FLOAT32_RNE:
             # The accumulator and the product are each rounded to f32: by less than this factor.
             products = reach * np.abs(multiplier.multiplier.astype(np.float64)) * (1 + 2.0**-20)
@@ -149,6 +149,8 @@ class Epilogue:
         `channels`, of shape (groups, channels per group), are in order; -1 is padding.
         """
         multiplier, groups = output.multiplier, len(channels)
+        if self.lifted is not None:
+            multiplier = _widest(multiplier)
         m = of_channels(multiplier.multiplier, channels, multiplier.multiplier.dtype)
         # 2 is a shift that every behaviour allows.
         shift = None if multiplier.shift is None else of_channels(multiplier.shift, channels, np.int64, 2)
@@ -335,6 +337,14 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: Pa
         scaled = f.binary("ashr", f.add(f.binary("shl", product, left), rounding), right)
         results.append(f.add(f.cast("trunc", f.clamp(scaled, -(1 << 20), 1 << 20), isa.i32), zero))
     return results
+
+
+def _widest(multiplier: Multiplier) -> Multiplier:
+    """The same fixed32 multipliers with M0 as great as i32 holds: M0 2^h and N + h give the same results."""
+    assert multiplier.shift is not None
+    m = multiplier.multiplier.astype(np.int64)
+    room = 31 - np.frexp(m)[1]
+    return Multiplier(multiplier.behaviour, (m << room).astype(multiplier.multiplier.dtype), multiplier.shift + room)
 
 
 def _lift(multiplier: Multiplier, reach: IntArray) -> int | None:

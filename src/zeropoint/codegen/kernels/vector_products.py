@@ -47,7 +47,7 @@ class VectorProducts(ContractionTasks):
         pixels = shape.pixels(self.isa, count)
         tiles = shape.tiles(self.isa, count)
         size = shape.group_bytes(self.isa, count)
-        self.prefetch_group(tiles, size)
+        self.prefetch_group(tiles, len(self.starts), size)
         blocks = shape.blocks(self.isa, count)
 
         def every(work: TileWork) -> None:

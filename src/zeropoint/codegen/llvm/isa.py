@@ -55,6 +55,9 @@ class InstructionSet:
     tiles: str | None = None
     """The prefix of the intrinsics on tile registers, which multiply u8 and i8 (`tile_registers.py`)."""
 
+    gathers: bool = False
+    """Whether one instruction loads from 16 addresses in less time than 16 loads take."""
+
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
 
@@ -261,6 +264,7 @@ ROWS = (
         name="amx-int8",
         features=f"{_WHOLE},+amx-tile,+amx-int8",
         tiles="llvm.x86",
+        gathers=True,
     ),
     _x86("avx512-vnni", "cascadelake", 16, _vnni, _WHOLE),
     _x86("avx-vnni", "alderlake", 8, _vnni, _WHOLE),

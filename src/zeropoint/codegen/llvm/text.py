@@ -122,10 +122,10 @@ class Function:
         self.module.declare(name, result, [argument.type for argument in arguments])
         return self.let(result, f"call {result} @{name}({', '.join(map(str, arguments))})")
 
-    def perform(self, name: str, *arguments: Value) -> None:
-        """A call without a result. Declares the callee."""
+    def perform(self, name: str, *arguments: Value, effects: str = "") -> None:
+        """A call without a result. Declares the callee. `effects` is an attribute of the call, such as its memory."""
         self.module.declare(name, "void", [argument.type for argument in arguments])
-        self.emit(f"call void @{name}({', '.join(map(str, arguments))})")
+        self.emit(f"call void @{name}({', '.join(map(str, arguments))}) {effects}".rstrip())
 
     def delegate(self, name: str, *arguments: Value) -> None:
         """Call another function of this module with the same pointers, possibly offset, in the same order."""

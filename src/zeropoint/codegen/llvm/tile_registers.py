@@ -20,6 +20,12 @@ from zeropoint.codegen.llvm.types import Value, i64
 ROWS = 16
 """The maximum number of rows of a register."""
 
+_MULTIPLIES = "memory(inaccessiblemem: readwrite)"
+_READS = "memory(argmem: read, inaccessiblemem: readwrite)"
+_WRITES = "memory(argmem: write, inaccessiblemem: readwrite)"
+"""The effects of instructions. To LLVM, the registers are memory that no pointer reaches, so that it may keep what was
+loaded before an instruction."""
+
 
 @dataclass(frozen=True)
 class TileShape:
@@ -53,20 +59,20 @@ class TileRegisters:
         """Load the rows of a register, which are `stride` bytes apart."""
         shape = self._shapes[number]
         self._f.touch_rows(pointer, shape.rows, stride, shape.size)
-        self._perform("tileloadd64", _register(number), pointer, i64(stride))
+        self._perform("tileloadd64", _register(number), pointer, i64(stride), effects=_READS)
 
     def store(self, number: int, pointer: Value, stride: int) -> None:
         """Store the rows of a register `stride` bytes apart."""
         shape = self._shapes[number]
         self._f.touch_rows(pointer, shape.rows, stride, shape.size, write=True)
-        self._perform("tilestored64", _register(number), pointer, i64(stride))
+        self._perform("tilestored64", _register(number), pointer, i64(stride), effects=_WRITES)
 
     def multiply(self, sums: int, left: int, right: int) -> None:
         """Add the products of u8 in register `left` and i8 in register `right` to the sums."""
-        self._perform("tdpbusd", *map(_register, (sums, left, right)))
+        self._perform("tdpbusd", *map(_register, (sums, left, right)), effects=_MULTIPLIES)
 
-    def _perform(self, name: str, *arguments: Value) -> None:
-        self._f.perform(f"{self._prefix}.{name}", *arguments)
+    def _perform(self, name: str, *arguments: Value, effects: str = "") -> None:
+        self._f.perform(f"{self._prefix}.{name}", *arguments, effects=effects)
 
 
 def _register(number: int) -> Value:
