@@ -219,6 +219,40 @@ def test_tables_stay_inside_of_their_buffers(isa: InstructionSet, shape: tuple[i
 
 
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("multipliers", "shifts"),
+    [
+        ((24471, 1, 32767), (23, 20, 15)),  # of 15 bits, as for results of 16 bits
+        ((1, 3, 1 << 30), (62, 61, 62)),  # next to nothing, with the greatest shifts
+        ((0, 1, 5), (9, 0, 1)),
+        ((1 << 20, 3, 1), (-2, -1, 0)),  # to the left
+        (((1 << 31) - 1, 1, 2), (33, 33, 32)),
+    ],
+)
+def test_small_multipliers_of_fixed32(
+    isa: InstructionSet, multipliers: tuple[int, ...], shifts: tuple[int, ...]
+) -> None:
+    program = parse_program(f"""
+    func.func @main(%x: tensor<7x4xi8>) -> tensor<7x3xi16> {{
+      %w = stablehlo.constant dense<[[97, -128, 127], [-3, -128, 127], [85, -128, 127], [1, -128, 127]]>
+        : tensor<4x3xi8>
+      %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<7x4xi8>, tensor<4x3xi8>) -> tensor<7x3xi32>
+      %m = stablehlo.constant dense<{list(multipliers)}> : tensor<3xi32>
+      %n = stablehlo.constant dense<{list(shifts)}> : tensor<3xi32>
+      %q = "fxpmath.requantize"(%y, %m, %n) <{{axis = 1 : i64, behaviour = "fixed32", zero_point = -7 : i64,
+        storage_min = -32768 : i64, storage_max = 32767 : i64}}>
+        : (tensor<7x3xi32>, tensor<3xi32>, tensor<3xi32>) -> tensor<7x3xi16>
+      return %q : tensor<7x3xi16>
+    }}
+    """)
+    random = np.random.default_rng(0)
+    inputs = [{"arg0": np.full((7, 4), number, np.int8)} for number in (-128, -1, 0, 1, 127)]
+    inputs.append({"arg0": random.integers(-128, 128, (7, 4)).astype(np.int8)})
+    assert_native_is_exact(program, inputs, isa)
+
+
+@pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 @pytest.mark.parametrize("least", [28, 31, 33])
 def test_shifts_of_fixed32_that_are_far_apart(isa: InstructionSet, least: int) -> None:
     """Of a channel whose weights are next to nothing beside one whose weights are not."""

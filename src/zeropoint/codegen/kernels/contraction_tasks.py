@@ -6,6 +6,8 @@ Subclasses emit the tiles of a group: in vector registers (`vector_products.py`)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from zeropoint.codegen.kernels.contraction_shape import ContractionShape
 from zeropoint.codegen.kernels.tiles import Part
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -17,7 +19,7 @@ PREFETCHING_TILES = 64
 """The maximum number of tiles of a group for which the next group's weights are prefetched. Longer ones need none."""
 
 
-class ContractionTasks:
+class ContractionTasks(ABC):
     """Emits the kernel of one contraction, whose steps are in chunks of `chunk` steps of a run."""
 
     def __init__(self, shape: ContractionShape, isa: InstructionSet, f: Function, chunk: int):
@@ -38,6 +40,12 @@ class ContractionTasks:
         return [run + 4 * g for run in self.shape.runs for g in range(0, self.shape.groups, self.chunk)]
 
     def kernel(self) -> None:
+        """Emit the kernel."""
+        self.tasks()
+        self.f.ret()
+
+    def tasks(self) -> None:
+        """Emit the tasks `begin` to `end`."""
         f, tasks, begin, beside, own = self.f, 0, 0, 0, self.own
         for part in self.shape.columns(self.isa).parts:
             self.own = None if own is None else f.at(own, beside)
@@ -49,11 +57,6 @@ class ContractionTasks:
             tasks += part.count * tiles
             begin += part.count * self.shape.group_bytes(self.isa, part.size)
             beside += part.count * self.shape.arithmetic.size(self.isa, part.size)
-        self.leave()
-        f.ret()
-
-    def leave(self) -> None:
-        """Emit what is done before the kernel returns."""
 
     def _groups(self, part: Part, tiles: int, begin: int, low: Value, high: Value) -> None:
         """Emit the tasks `low` to `high` of groups of one size, whose weights start at `begin`."""
@@ -76,9 +79,9 @@ class ContractionTasks:
         else:
             f.loop(f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles)), 1, group)
 
+    @abstractmethod
     def tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
         """Emit the tiles `low` to `high` of one group of `count` vectors, which is `channel` bytes into a pixel."""
-        raise NotImplementedError
 
     def parameters(self, weights: Value, count: int) -> Value:
         """The address of the parameters of a group of `count` vectors."""

@@ -119,7 +119,7 @@ class Epilogue:
         assert behaviour is not RequantizeBehaviour.EXACT
         clamped = (output.storage_min, output.storage_max) != signed_range(bits)
         if behaviour is RequantizeBehaviour.FIXED32:
-            return Epilogue(behaviour, clamped=clamped, lifted=_lift(_widest(multiplier), reach), itemsize=size)
+            return Epilogue(behaviour, clamped=clamped, lifted=_lift(_widest(multiplier)[1], reach), itemsize=size)
         if behaviour is RequantizeBehaviour.FLOAT32_RNE:
             # The accumulator and the product are each rounded to f32: by less than this factor.
             products = reach * np.abs(multiplier.multiplier.astype(np.float64)) * (1 + 2.0**-20)
@@ -149,11 +149,10 @@ class Epilogue:
         `channels`, of shape (groups, channels per group), are in order; -1 is padding.
         """
         multiplier, groups = output.multiplier, len(channels)
-        if self.lifted is not None:
-            multiplier = _widest(multiplier)
-        m = of_channels(multiplier.multiplier, channels, multiplier.multiplier.dtype)
+        factors, shifts = (multiplier.multiplier, multiplier.shift) if self.lifted is None else _widest(multiplier)
+        m = of_channels(factors, channels, factors.dtype)
         # 2 is a shift that every behaviour allows.
-        shift = None if multiplier.shift is None else of_channels(multiplier.shift, channels, np.int64, 2)
+        shift = None if shifts is None else of_channels(shifts, channels, np.int64, 2)
         order = channel_order(count, isa.width)
         # For unsigned dot products, bytes are stored plus 128; i16 have no such offset.
         offset = 0 if self.itemsize == 2 else isa.offset
@@ -339,18 +338,16 @@ def _fixed32(f: Function, isa: InstructionSet, sums: Sequence[Value], reader: Pa
     return results
 
 
-def _widest(multiplier: Multiplier) -> Multiplier:
-    """The same fixed32 multipliers with M0 as great as i32 holds: M0 2^h and N + h give the same results."""
+def _widest(multiplier: Multiplier) -> tuple[IntArray, IntArray]:
+    """M and N of fixed32 with M as great as i32 holds: M 2^h and N + h give the same results as M and N."""
     assert multiplier.shift is not None
-    m = multiplier.multiplier.astype(np.int64)
-    room = 31 - np.frexp(m)[1]
-    return Multiplier(multiplier.behaviour, (m << room).astype(multiplier.multiplier.dtype), multiplier.shift + room)
+    room = 31 - np.frexp(multiplier.multiplier)[1].astype(np.int64)
+    return multiplier.multiplier << room, multiplier.shift + room
 
 
-def _lift(multiplier: Multiplier, reach: IntArray) -> int | None:
+def _lift(shift: IntArray, reach: IntArray) -> int | None:
     """The least left shift of accumulators that makes all right shifts at least 33; None if i32 may overflow."""
-    assert multiplier.shift is not None
-    lift = max(0, 33 - int(multiplier.shift.min(initial=33)))
+    lift = max(0, 33 - int(shift.min(initial=33)))
     return lift if lift < 31 and int(np.max(reach, initial=0)) << lift <= INT32_MAX else None
 
 

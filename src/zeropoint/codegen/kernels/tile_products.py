@@ -84,12 +84,10 @@ class TileProducts(ContractionTasks):
         if residual is not None:
             self.operands += [(other, residual.row, residual.pixel) for other in self.others]
 
-    def kernel(self) -> None:
+    def tasks(self) -> None:
+        """Emit the tasks `begin` to `end`, between the configuration and the release of the registers."""
         self.registers.configure()
-        super().kernel()
-
-    def leave(self) -> None:
-        """Release the registers."""
+        super().tasks()
         self.registers.release()
 
     def tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
