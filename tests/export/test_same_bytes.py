@@ -58,6 +58,14 @@ NETWORKS = {
         y = Concat<axis=1>(d, e)
         """,
     ),
+    "rescaled parts of a concatenation": (
+        f"{IMAGE} (float[1,6,8,8] y)",
+        {"w": (6, 6, 3, 3), "v": (4, 6, 3, 3), "u": (6, 22, 1, 1)},
+        """
+        a = Conv<pads=[1,1,1,1]>(x, w)  b = Conv<pads=[1,1,1,1]>(a, v)  r = Relu(a)  c = Concat<axis=1>(a, b, r, x)
+        y = Conv(c, u)
+        """,
+    ),
     "a local response normalization": (
         f"{IMAGE} (float[1,6,8,8] y)",
         {"w": SQUARE},

@@ -107,6 +107,14 @@ class OnnxEmission:
         self.tensors[value, tensor.kind] = tensor
         self.made[value] = tensor.kind
 
+    def put_cast(self, value: SSAValue, make: Callable[[], Tensor]) -> None:
+        """Record what `make` writes. For OpenVINO, a cast that only kernels read is written when the first one reads
+        it, as those of operands are, which are casts of the program after an import."""
+        if self.for_openvino and all(isinstance(use.operation, QuantizeRegionOp) for use in value.uses):
+            self.later[value] = make
+        else:
+            self.put(value, make())
+
     def operand(self, value: SSAValue, kind: Attribute) -> Tensor:
         """The tensor of a value in a given type: a constant, or the value cast from the type it was computed in."""
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == kind:

@@ -23,7 +23,7 @@ from zeropoint.export.onnx.qoperators import check_mean
 from zeropoint.export.onnx.reductions import rows
 from zeropoint.ir.functions import evaluate_chain
 from zeropoint.ir.named_functions import hard_sigmoid_line
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
     BinaryOp,
     BroadcastInDimOp,
@@ -328,20 +328,16 @@ def gather(kernel: ExportKernel, emit: OnnxEmission) -> None:
 def rescale(kernel: ExportKernel, emit: OnnxEmission) -> None:
     """DequantizeLinear, then QuantizeLinear.
 
-    For OpenVINO, the name and the place are those of the cast of an operand (`part`), which is such a kernel after an
-    import.
+    For OpenVINO, the name is that of the cast of an operand (`part`), which is such a kernel after an import.
     """
-    source, (made,) = _source(kernel, emit), kernel.region.outputs
 
     def cast() -> Tensor:
+        source = _source(kernel, emit)
         stem = source.name.removesuffix(STORED)
         name = emit.builder.result(stem) if emit.for_openvino else _name(kernel, emit)
         return emit.cast(source, kernel.output_spec, name)
 
-    if emit.for_openvino and all(isinstance(use.operation, QuantizeRegionOp) for use in made.uses):
-        emit.later[made] = cast
-    else:
-        _put(kernel, emit, cast())
+    emit.put_cast(kernel.region.outputs[0], cast)
 
 
 KERNELS: Mapping[str, OnnxConverter] = {

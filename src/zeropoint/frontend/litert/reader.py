@@ -110,7 +110,10 @@ class LiteRtTensor:
                 return UniformQuantizedType.per_layer(storage, float(self.scales[0]), int(self.zero_points[0]))
             return UniformQuantizedType.per_channel(storage, self.axis, self.scales, self.zero_points)
         except VerifyException as error:
-            raise ModelError(f"tensor '{self.name}': found invalid scale and zero point: {error}") from error
+            raise ModelError(
+                f"tensor '{self.name}': found invalid scale and zero point: {error}; expected zero points of type "
+                f"{self.type_name}; the file is broken"
+            ) from error
 
 
 @dataclass(frozen=True)

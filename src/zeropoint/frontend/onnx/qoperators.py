@@ -25,6 +25,7 @@ from zeropoint.frontend.onnx.contributed_weights import (
 from zeropoint.frontend.onnx.fake_quantization import fake_quantized, is_fake_quantize
 from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, Quantized, attributes_of, input_at
 from zeropoint.frontend.onnx.moved_constants import moved_constants
+from zeropoint.frontend.onnx.packed_operators import coded_weights, gathered_blocks
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 
 MICROSOFT = "com.microsoft"
@@ -164,6 +165,8 @@ def _softmax(node: NodeProto, run: IntegerRewriting) -> bool:
 
 OTHERS: Mapping[str, Callable[[NodeProto, IntegerRewriting], bool]] = {
     "DynamicQuantizeLSTM": recurrent_weights,
+    "GatherBlockQuantized": gathered_blocks,
+    "MatMulBnb4": coded_weights,
     "MatMulNBits": packed_weights,
     "QAttention": attention_weights,
     "QEmbedLayerNormalization": embedding_tables,
