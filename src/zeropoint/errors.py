@@ -77,6 +77,9 @@ def origin(error: BaseException) -> str:
     return f"{ours[-1][0].relative_to(_ROOT).as_posix()}:{ours[-1][1]}" if ours else ""
 
 
+WHOLE = ", expected a whole file; write it again if it was cut or edited"
+
+
 def summary(error: BaseException) -> str:
     """An exception in one line: what happened, its notes, and the line of zeropoint."""
     if isinstance(error, RecursionError):
@@ -179,7 +182,8 @@ def reading(source: object, kind: type[Error] = UnreadableFile) -> Generator[Non
     except (Error, OSError):
         raise
     except Exception as error:
-        raise kind(f"unreadable {source} ({summary(error)})") from error
+        wanted = "" if isinstance(error, RecursionError) or is_out_of_memory(error) else WHOLE
+        raise kind(f"unreadable {source} ({summary(error)}){wanted}") from error
 
 
 def json_object(text: str | bytes) -> dict[str, Any]:

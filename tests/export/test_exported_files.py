@@ -223,7 +223,7 @@ def test_broken_orders_of_dimensions_in_a_files_metadata_are_refused(tmp_path: P
     compare = ["compare", str(float_path), str(made), "--data", str(data)]
     assert CliRunner().invoke(main, compare).exit_code == 0
     content = made.read_bytes()
-    (metadata,) = re.findall(rb'\{"orders": [^\0]*\}', content)
+    (metadata,) = re.findall(rb'\{[^\0]*"orders": [^\0]*\}', content)
     for orders in ORDERS:
         edited = f'{{"target": "litert", "profile": "litert", "orders": {orders}'.encode()
         made.write_bytes(content.replace(metadata, edited.ljust(len(metadata) - 1) + b"}"))

@@ -103,6 +103,56 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "gamma function": lambda x: (torch.lgamma(x * 9), torch.lgamma(x * x), torch.lgamma(SPECIAL)),
     "its derivative": lambda x: (torch.digamma(x * 9), torch.digamma(SPECIAL)),
     "inverse error function": lambda x: (x.tanh().erfinv(), torch.erfinv(SPECIAL), (x * 0 + 0.9999).erfinv()),
+    "bessel function": lambda x: (
+        torch.i0(x * 4),
+        torch.i0(x * 40),
+        torch.special.i0((9 * x).int()),
+        torch.i0(SPECIAL),
+    ),
+    "derivatives of digamma": lambda x: [
+        *(torch.polygamma(order, x.abs() * 5 + 0.01) for order in range(5)),
+        torch.polygamma(1, torch.tensor([-3.5, -0.25, -1.7, 0.5, 1e4])),
+        torch.polygamma(2, torch.tensor([-3.5, -0.25, 0.0, 1.0, 1e4, torch.inf])),
+    ],
+    "common divisors": lambda x: (
+        torch.gcd((1000 * x).int(), (1000 * x.flip(1)).int()),
+        torch.gcd((1000 * x).long(), torch.tensor([0, 6, -12, 1, 35, 64])),
+        torch.gcd(torch.tensor([7540113804746346429, -(2**40)]), torch.tensor([4660046610375530309, 2**35])),
+        torch.gcd((30 * x).abs().to(torch.uint8), torch.tensor(12, dtype=torch.uint8)),
+    ),
+    "stacks in depth": lambda x: (
+        torch.dstack([x, x + 1]),
+        torch.dstack([x[0], x[1]]),
+        torch.dstack([x[0, 0], x[0, 1]]),
+        torch.dstack([x[None], x[None]]),
+    ),
+    "pseudoinverses": lambda x: (
+        torch.linalg.pinv(x),
+        torch.linalg.pinv(x.T),
+        torch.linalg.pinv(volumes(x)[0]),
+        torch.linalg.pinv(x, rtol=0.6),
+        torch.linalg.pinv(x, atol=2.0),
+    ),
+    "pseudoinverses of matrices of lower rank": lambda x: (
+        torch.linalg.pinv(torch.stack([x[0], x[1], x[0] + x[1], x[2]]), rtol=1e-4),
+        torch.linalg.pinv(x[:, :1] * x[:1, :4], rtol=1e-4),
+        torch.linalg.pinv(x * 0),
+    ),
+    "exponentials of matrices": lambda x: (
+        torch.linalg.matrix_exp(x[:, :3]),
+        torch.matrix_exp(torch.stack([x[:, :3] * 0, x[:, 3:] * 4, torch.eye(3) * -9])),
+        torch.linalg.matrix_exp(x.T @ x),
+    ),
+    "an inverse with a status": lambda x: torch.linalg.inv_ex(torch.stack([matrix(x, 3), matrix(x, 3).T])),
+    "functions of one number": lambda x: [
+        each
+        for number in (x[0, 0], (9 * x[0, 0]).int())
+        for each in (number.mode(), number.median(0), number.kthvalue(1, 0), number.cummax(0), number.median())
+    ],
+    "nothing that replaces": lambda x: (
+        x.masked_scatter(x > 9, torch.zeros(0)),
+        x[:0].masked_scatter(x[:0] > 0, x),
+    ),
     "sign of another number": lambda x: (
         torch.copysign(x, x.flip(1)),
         torch.copysign(x, -0.0),

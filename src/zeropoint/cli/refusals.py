@@ -103,11 +103,13 @@ def _message(error: Error) -> str:
     from xdsl.utils.exceptions import ParseError
 
     if isinstance(error, ParseError):
+        from zeropoint.ir.syntax_errors import syntax_message
+
         span = error.span
         text = span.input.content
         before = text[: span.start] if isinstance(text, str) else text[: span.start].decode("utf-8", "replace")
         column = len(before) - (before.rfind("\n") + 1) + 1
-        return f"{span.input.name}:{before.count(chr(10)) + 1}:{column}: {error.msg}"
+        return f"{span.input.name}:{before.count(chr(10)) + 1}:{column}: {syntax_message(error)}"
     from zeropoint.diagnostics import position_of
 
     position = position_of(error) or error.position

@@ -17,6 +17,7 @@ from zeropoint.frontend.ranks import UnrankedInputs, with_ranks
 from zeropoint.ir.files import load_program
 from zeropoint.ir.locations import text_position
 from zeropoint.ir.program import Program
+from zeropoint.ir.syntax_errors import syntax_message
 from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.text import parse_program
 from zeropoint.progress import phase
@@ -63,7 +64,7 @@ def _imported(
         raise UnrankedInputs(error.names, error.types, str(error.position or source)) from error
     except ParseError as error:
         line, column = _line_and_column(error)
-        raise ModelError(f"{source}:{line}:{column}: {error.msg}") from error
+        raise ModelError(f"{source}:{line}:{column}: {syntax_message(error)}") from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{source}: found bytes that are not text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:

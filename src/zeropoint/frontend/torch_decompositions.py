@@ -13,10 +13,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from zeropoint.frontend import torch_bessel as bessel
+from zeropoint.frontend import torch_integers as integers
 from zeropoint.frontend import torch_matrices as matrices
 from zeropoint.frontend import torch_orders as orders
 from zeropoint.frontend import torch_quantized as quantized
 from zeropoint.frontend import torch_special_functions as special
+from zeropoint.frontend import torch_stacks as stacks
 from zeropoint.frontend import torch_windows as windows
 
 Decomposition = Callable[..., Any]
@@ -255,6 +258,8 @@ def _filled_in_order(x: Any, mask: Any, source: Any) -> Any:
     """The elements where a mask is true, replaced by the first elements of `source`, in order."""
     torch: Any = importlib.import_module("torch")
     shape = torch.broadcast_shapes(x.shape, mask.shape)
+    if not source.numel() or not math.prod(shape):  # then nothing is replaced
+        return x.expand(shape).clone()
     mask = mask.expand(shape)
     before = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
     places = before.clamp(min=0, max=source.numel() - 1)
@@ -298,28 +303,40 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.cumprod.default": _running_product,
     "aten.det.default": matrices.determinant,
     "aten.digamma.default": special.digamma,
+    "aten.dstack.default": stacks.stacked_in_depth,
     "aten.embedding_bag.padding_idx": _embedding_bag,
     "aten.erfinv.default": special.inverse_error_function,
     "aten.fmax.default": special.greater_number,
     "aten.fmin.default": special.less_number,
+    "aten.gcd.default": integers.greatest_common_divisor,
     "aten.hypot.default": special.hypotenuse,
+    "aten.i0.default": bessel.bessel_i0,
     "aten.index_put.default": _put,
     "aten.inverse.default": matrices.inverse,
     "aten.kthvalue.default": orders.kth,
     "aten.lgamma.default": special.log_gamma,
     "aten.linalg_det.default": matrices.determinant,
     "aten.linalg_inv.default": matrices.inverse,
+    "aten.linalg_inv_ex.default": matrices.inverse_and_status,
+    "aten.linalg_matrix_exp.default": matrices.exponential,
+    "aten.linalg_pinv.atol_rtol_float": matrices.pseudo_inverse_of_tolerances,
+    "aten.linalg_pinv.atol_rtol_tensor": matrices.pseudo_inverse_of_tolerances,
+    "aten.linalg_pinv.default": matrices.pseudo_inverse,
+    "aten.linalg_pinv.rcond_tensor": matrices.pseudo_inverse,
     "aten.linalg_slogdet.default": matrices.sign_and_logarithm,
     "aten.linalg_solve.default": matrices.solution,
     "aten.logdet.default": matrices.log_determinant,
     "aten.lstm.input": _lstm,
     "aten.masked_scatter.default": _filled_in_order,
+    "aten.matrix_exp.default": matrices.exponential,
     "aten.median.default": orders.median_of_all,
     "aten.median.dim": orders.median,
     "aten.mode.default": orders.mode,
     "aten.nanmedian.default": orders.median_of_all_numbers,
     "aten.nanmedian.dim": orders.median_of_numbers,
     "aten.pdist.default": _distances_of_rows,
+    "aten.pinverse.default": matrices.pseudo_inverse,
+    "aten.polygamma.default": bessel.polygamma,
     "aten.rrelu.default": _leaky,
     "aten.scaled_dot_product_attention.default": _attention,
     "aten.scatter.reduce": _scattered,
@@ -331,6 +348,8 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.searchsorted.Tensor": orders.searched,
     "aten.signbit.default": special.sign_bit,
     "aten.slogdet.default": matrices.sign_and_logarithm,
+    "aten.special_i0.default": bessel.bessel_i0,
+    "aten.special_polygamma.default": bessel.polygamma,
     **{
         f"aten.{op}.vec": windows.aligned_to_corners(op)
         for op in ("upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_trilinear3d")

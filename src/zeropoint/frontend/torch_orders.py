@@ -10,8 +10,15 @@ def _torch() -> Any:
     return importlib.import_module("torch")
 
 
+def _of_one(x: Any) -> Any:
+    """The choice from a number without dimensions, and its position."""
+    return x.clone(), _torch().zeros((), dtype=_torch().int64)
+
+
 def kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th least element along a dimension, and its position."""
+    if x.dim() == 0:
+        return _of_one(x)
     values, places = x.sort(dim)
     found = values.narrow(dim, k - 1, 1), places.narrow(dim, k - 1, 1)
     return found if keepdim else tuple(each.squeeze(dim) for each in found)
@@ -20,6 +27,8 @@ def kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 def median(x: Any, dim: int, keepdim: bool = False) -> Any:
     """The lower median and its position; a NaN, and the position of the first one, if there is one."""
     torch = _torch()
+    if x.dim() == 0:
+        return _of_one(x)
     found, place = kth(x, (x.shape[dim] + 1) // 2, dim, keepdim)
     if not x.is_floating_point():
         return found, place
@@ -37,7 +46,7 @@ def median_of_all(x: Any) -> Any:
 def median_of_numbers(x: Any, dim: int, keepdim: bool = False) -> Any:
     """The lower median of the elements that are not NaN, and its position."""
     torch = _torch()
-    if not x.is_floating_point():
+    if not x.is_floating_point() or x.dim() == 0:
         return median(x, dim, keepdim)
     missing = x.isnan()
     values, places = torch.where(missing, torch.inf, x).sort(dim)
@@ -56,6 +65,8 @@ def median_of_all_numbers(x: Any) -> Any:
 def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The least of the most frequent elements along a dimension, and the last position that has it."""
     torch = _torch()
+    if x.dim() == 0:
+        return _of_one(x)
     last = x.movedim(dim, -1)
     counts = (last.unsqueeze(-1) == last.unsqueeze(-2)).to(torch.int32).sum(-1)
     is_frequent = counts == counts.amax(-1, keepdim=True)
@@ -78,6 +89,8 @@ def running_minimum(x: Any, dim: int) -> Any:
 
 def _running(x: Any, dim: int, choose: Any) -> Any:
     torch = _torch()
+    if x.dim() == 0:
+        return _of_one(x)
     found = _doubled(x, dim, choose)
     shape = [1] * x.dim()
     shape[dim] = -1

@@ -22,6 +22,8 @@ from zeropoint.numerics.arrays import plain
 from zeropoint.recipe.nodes import read_nodes
 from zeropoint.recipe.rules import OF_STORED_OUTPUTS, SELECTORS, SETTINGS, Key, Pattern, RecipeError, RecipeRules, Rule
 
+EXPECTED = "expected lines 'key: value', with quotes around values that have ': ', '#' or brackets"
+
 
 def load_recipe(path: Path | str) -> RecipeRules:
     """The recipe in a YAML file.
@@ -43,9 +45,9 @@ def _read_file(path: Path) -> RecipeRules:
         raise RecipeError(f"{path}: found bytes that are not text, expected YAML") from error
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise RecipeError(f"{path}{line}: found no valid YAML: {error.problem}") from error
+        raise RecipeError(f"{path}{line}: found no valid YAML: {error.problem}, {EXPECTED}") from error
     except yaml.YAMLError as error:
-        raise RecipeError(f"{path}: found no valid YAML: {error}") from error
+        raise RecipeError(f"{path}: found no valid YAML: {error}, {EXPECTED}") from error
     if not isinstance(root, yaml.MappingNode) or [key.value for key, _ in root.value] != ["rules"]:
         found = "a list" if isinstance(root, yaml.SequenceNode) else "nothing" if root is None else "other keys"
         raise RecipeError(f"{path}: found {found}, expected one key 'rules' at the top, with a list of rules")
@@ -88,7 +90,7 @@ def _entries(where: str, node: yaml.Node, loader: yaml.SafeLoader) -> list[tuple
         # get_single_node does not construct Python objects, because a dict would hide duplicate keys.
         return [(str(_python(loader, key)), _python(loader, value)) for key, value in node.value]
     except yaml.YAMLError as error:
-        raise RecipeError(f"{where}: found no valid YAML: {error}") from error
+        raise RecipeError(f"{where}: found no valid YAML: {error}, {EXPECTED}") from error
 
 
 def _python(loader: yaml.SafeLoader, node: yaml.Node) -> Any:

@@ -21,6 +21,8 @@ IDENTIFIER = b"TFL3"
 VERSION = 3
 METADATA = "zeropoint"
 """The name of the metadata buffer. It holds target, profile and moved dimensions as JSON."""
+NUMBERED = "numbered"
+"""The key of the metadata with the names of tensors that end in a number which `finish` added (`x_1`)."""
 LEGACY_CODES = 127
 """The largest operator number in the deprecated one-byte field, which older runtimes read."""
 
@@ -49,22 +51,24 @@ OperatorOptions = tuple[str, Mapping[str, Any]]
 
 @dataclass
 class ModelBuilder:
-    """A model under construction. Tensors are identified by index. Equal constants share a buffer."""
+    """A model under construction. Tensors are identified by index. Equal constants share a buffer.
+
+    Tensors get unique names in `finish`: numbers in the order of the file, and none for tensors that are not written.
+    The metadata lists names with a number, so that an importer has the names from before. A second export of what it
+    reads has the same ones.
+    """
 
     tensors: list[Any] = field(default_factory=list[Any])
     operators: list[Any] = field(default_factory=list[Any])
     codes: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     buffers: list[Any] = field(default_factory=lambda: [schema().BufferT()])
-    names: Names = field(default_factory=Names)
     shared: dict[bytes, int] = field(default_factory=dict[bytes, int])
     roles: dict[int, str] = field(default_factory=dict[int, str])
     """The roles of constants whose operator is not added yet (`part`)."""
+    parts: dict[int, tuple[int, str]] = field(default_factory=dict[int, tuple[int, str]])
+    """The result of the operator of such a constant, and the role."""
     origins: dict[int, int] = field(default_factory=dict[int, int])
     """The operand of the RESHAPE that makes a tensor."""
-
-    def reserve(self, name: str) -> str:
-        """Keep a name for one tensor, to which it is given as `reserved`."""
-        return self.names.keep(name)
 
     def tensor(
         self,
@@ -72,13 +76,11 @@ class ModelBuilder:
         shape: Sequence[int],
         dtype: str,
         quantized: UniformQuantizedType | None = None,
-        *,
-        reserved: bool = False,
     ) -> int:
-        """Add a tensor with a unique name and the parameters of its quantized type."""
+        """Add a tensor with the parameters of its quantized type."""
         made = schema().TensorT()
         # By the schema's convention, buffer 0 is empty and means a computed tensor.
-        made.name, made.shape, made.buffer = (name if reserved else self.names.free(name)).encode(), list(shape), 0
+        made.name, made.shape, made.buffer = name.encode(), list(shape), 0
         made.type = getattr(schema().TensorType, TYPES[dtype])
         # An empty shape means a scalar only with this flag; otherwise the rank is unknown.
         made.hasRank = True
@@ -127,7 +129,7 @@ class ModelBuilder:
         made.inputs, made.outputs = list(inputs), list(outputs)
         for index in inputs:
             if (role := self.roles.pop(index, None)) is not None:
-                self.tensors[index].name = self.names.free(f"{self.tensors[outputs[0]].name.decode()}/{role}").encode()
+                self.parts[index] = (outputs[0], role)
         if options is not None:
             kind, fields = options
             made.builtinOptionsType = getattr(schema().BuiltinOptions, kind)
@@ -140,9 +142,9 @@ class ModelBuilder:
         self, inputs: Mapping[str, int], outputs: Mapping[str, int], description: str, metadata: Mapping[str, Any]
     ) -> bytes:
         """The file: a flatbuffer with one subgraph and the signature `serving_default`."""
-        inputs, outputs = self._without_unread(inputs, outputs)
+        inputs, outputs, numbered = self._without_unread(inputs, outputs)
         self._renumber()
-        self._name_apart({*inputs.values(), *outputs.values()})
+        metadata = {**metadata, NUMBERED: numbered} if numbered else metadata
         graph, model = schema().SubGraphT(), schema().ModelT()
         graph.name, graph.tensors, graph.operators = b"main", self.tensors, self.operators
         graph.inputs, graph.outputs = list(inputs.values()), list(outputs.values())
@@ -158,15 +160,16 @@ class ModelBuilder:
 
     def _without_unread(
         self, inputs: Mapping[str, int], outputs: Mapping[str, int]
-    ) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    ) -> tuple[Mapping[str, int], Mapping[str, int], list[str]]:
         """Drop each RESHAPE whose result is not read, has the shape of the operand, or is constant, and unread tensors.
 
-        Tensors are numbered in the order of their use. Returns the ports.
+        Tensors are numbered in the order of their use. Returns the ports, and the names that have a number.
         """
         reshapes = {index for index, (op, _) in enumerate(self.codes) if op == RESHAPE}
         ports = {*inputs.values(), *outputs.values()}
         read, kept, folded = set(ports), list[Any](), dict[int, int]()
         same = self._same_shapes(ports)
+        self.parts = {index: (same.get(parent, parent), role) for index, (parent, role) in self.parts.items()}
         for operator in reversed(self.operators):
             is_reshape = operator.opcodeIndex in reshapes
             operator.inputs, operator.outputs = (
@@ -183,9 +186,12 @@ class ModelBuilder:
                 kept.insert(0, operator)
         for constant in folded.keys() - read:
             self.tensors[folded[constant]].name = self.tensors[constant].name
+            if constant in self.parts:
+                self.parts[folded[constant]] = self.parts[constant]
         kept = self._casts_at_readers(kept)
         order = [*inputs.values(), *(index for op in kept for index in (*op.inputs, *op.outputs)), *outputs.values()]
         used = [index for index in dict.fromkeys(order) if index >= 0]
+        numbered = self._name(used, ports)
         numbers = {old: new for new, old in enumerate(used)} | {-1: -1}
         for operator in kept:
             operator.inputs, operator.outputs = (
@@ -193,7 +199,31 @@ class ModelBuilder:
             )
         self.operators, self.tensors = kept, [self.tensors[old] for old in used]
         first, second = ({name: numbers[index] for name, index in ports.items()} for ports in (inputs, outputs))
-        return first, second
+        return first, second, numbered
+
+    def _name(self, used: Sequence[int], ports: Collection[int]) -> list[str]:
+        """Give tensors unique names, in the order of their use. Returns those that got a number.
+
+        The names of inputs and outputs are the model's. Parts of an operator are named after its result.
+        """
+        names, numbered, finished = Names(), list[str](), set(ports)
+        for index in ports:
+            names.keep(self.tensors[index].name.decode())
+
+        def name(index: int) -> str:
+            tensor = self.tensors[index]
+            if index not in finished:
+                finished.add(index)
+                parent, role = self.parts.get(index, (index, ""))
+                wanted = f"{name(parent)}/{role}" if role else tensor.name.decode()
+                found = names.free(wanted)
+                tensor.name = found.encode()
+                numbered.extend([found] if found != wanted else [])
+            return tensor.name.decode()
+
+        for index in used:
+            name(index)
+        return numbered
 
     def _casts_at_readers(self, operators: Sequence[Any]) -> list[Any]:
         """The operators, with each cast directly before the first operator that reads it.
@@ -233,13 +263,6 @@ class ModelBuilder:
             elif old not in ports and old not in found and not self.tensors[old].buffer:
                 found[old] = new
         return {index: found.get(other, other) for index, other in found.items()}
-
-    def _name_apart(self, ports: Collection[int]) -> None:
-        """Give tensors other names than inputs and outputs of their type have. ai-edge-quantizer requires it."""
-        taken = {(self.tensors[index].name, self.tensors[index].type) for index in ports}
-        for index, tensor in enumerate(self.tensors):
-            if index not in ports and (tensor.name, tensor.type) in taken:
-                tensor.name = self.names.free(tensor.name.decode()).encode()
 
     def _renumber(self) -> None:
         """Drop buffers and operator codes that nothing has, and number the others in the order of their use."""

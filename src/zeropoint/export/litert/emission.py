@@ -36,7 +36,7 @@ class LitertEmission:
     tensors: dict[tuple[SSAValue, Attribute], int] = field(default_factory=dict[tuple[SSAValue, Attribute], int])
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     returned: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    """The reserved names of float results that the program returns. Names of other tensors follow them."""
+    """The names of float results that the program returns: those of its outputs."""
 
     def name(self, value: SSAValue) -> str:
         """The name of a value's tensor."""
@@ -53,8 +53,7 @@ class LitertEmission:
             )
         dtype = element_dtype(kind).name
         port = self.returned.get(value) if quantized is None and name is None else None
-        found = port or name or self.name(value)
-        index = self.builder.tensor(found, shape_of(value), dtype, quantized, reserved=port is not None)
+        index = self.builder.tensor(port or name or self.name(value), shape_of(value), dtype, quantized)
         self.tensors[value, kind] = index
         self.made[value] = kind
         return index

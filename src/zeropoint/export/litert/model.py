@@ -63,7 +63,7 @@ def litert_model(
     for port, value in zip(program.outputs, terminator.operands, strict=True):
         computed = isinstance(value, OpResult) and not isinstance(value.op, QuantizeRegionOp | ConstantOp)
         if computed and value not in emit.returned and port.name not in inputs:
-            emit.returned[value] = emit.builder.reserve(port.name)
+            emit.returned[value] = port.name
     for op in progress(list(program.entry.ops), "export"):
         if isinstance(op, QuantizeRegionOp):
             KERNELS.emit(ExportKernel(op, program.weights), emit)

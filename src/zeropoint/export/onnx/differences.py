@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from zeropoint.export.onnx.emission import EXPANDED, OnnxEmission, Tensor
+from zeropoint.export.onnx.graph import STORED
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.targets.logical_kernels import CONTRACTIONS
@@ -26,8 +27,8 @@ def difference(op: Operation, operands: Sequence[Tensor], emit: OnnxEmission) ->
     """Sub with one dimension more, between reshapes, which OpenVINO does not compute in a convolution."""
     result, rank = op.results[0], len(shape_of(op.results[0]))
     apart = [
-        emit.reshaped(tensor, (*[1] * (1 + rank - len(tensor.shape)), *tensor.shape), _stem(emit.name(value)))
-        for value, tensor in zip(op.operands, operands, strict=True)
+        emit.reshaped(tensor, (*[1] * (1 + rank - len(tensor.shape)), *tensor.shape), _stem(tensor))
+        for tensor in operands
     ]
     made = emit.apply("Sub", apart, element_of(result), (1, *shape_of(result)), f"{emit.name(result)}/apart")
     emit.put(result, emit.reshaped(made, shape_of(result), emit.name(result)))
@@ -41,6 +42,7 @@ def _is_product(value: SSAValue) -> bool:
     return isinstance(made, QuantizeRegionOp) and made.is_quantized and made.logical_kernel.data in CONTRACTIONS
 
 
-def _stem(name: str) -> str:
-    """The name of a value without that of the `Expand` that repeats it in a file."""
-    return EXPANDED.sub("", name)
+def _stem(tensor: Tensor) -> str:
+    """The name of a tensor without that of the `Expand` that repeats it. The tensor has a number, as it has after an
+    import; its value may have none."""
+    return EXPANDED.sub("", tensor.name.removesuffix(STORED))

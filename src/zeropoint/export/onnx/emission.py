@@ -9,7 +9,7 @@ A quantized tensor holds integers. The format determines how an op reads them:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import ml_dtypes
@@ -72,6 +72,8 @@ class OnnxEmission:
     loose: dict[SSAValue, Tensor] = field(default_factory=dict[SSAValue, Tensor])
     """Operands of broadcasts, reshaped to the rank of the result. Arithmetic ops of ONNX broadcast their operands."""
 
+    later: dict[SSAValue, Callable[[], Tensor]] = field(default_factory=dict[SSAValue, Callable[[], Tensor]])
+    """Values that are written when they are first read."""
     clipped: dict[str, str] = field(default_factory=dict[str, str])
     """The tensor before each clip that is part of its kernel, by the name of the clipped tensor."""
     current: set[SSAValue] = field(default_factory=set[SSAValue])
@@ -105,10 +107,20 @@ class OnnxEmission:
         self.tensors[value, tensor.kind] = tensor
         self.made[value] = tensor.kind
 
+    def put_cast(self, value: SSAValue, make: Callable[[], Tensor]) -> None:
+        """Record what `make` writes. For OpenVINO, a cast that only kernels read is written when the first one reads
+        it, as those of operands are, which are casts of the program after an import."""
+        if self.for_openvino and all(isinstance(use.operation, QuantizeRegionOp) for use in value.uses):
+            self.later[value] = make
+        else:
+            self.put(value, make())
+
     def operand(self, value: SSAValue, kind: Attribute) -> Tensor:
         """The tensor of a value in a given type: a constant, or the value cast from the type it was computed in."""
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == kind:
             value = value.owner.input
+        if value in self.later:
+            self.put(value, self.later.pop(value)())
         found = self.tensors.get((value, kind))
         if found is None:
             if value in self.loose and value not in self.made:

@@ -15,7 +15,7 @@ from zeropoint.export.kernels import ExportKernel
 from zeropoint.export.onnx.constant_operands import in_columns, joined_operand
 from zeropoint.export.onnx.contractions import batch_matmul
 from zeropoint.export.onnx.emission import CLIP, OnnxEmission, Tensor
-from zeropoint.export.onnx.graph import element_type
+from zeropoint.export.onnx.graph import STORED, element_type
 from zeropoint.export.onnx.indexing import backwards, gathered
 from zeropoint.export.onnx.kernel_bounds import clamped
 from zeropoint.export.onnx.pools import average_pool, max_pool
@@ -101,7 +101,9 @@ def hard_sigmoid(kernel: ExportKernel, emit: OnnxEmission) -> None:
         )
         for each in line_operands(kind.affine, slope, offset)
     )
-    constant = emit.constant(np.array(one.scale, np.float32), one, f"{name}/offset")
+    # With slope 1, the importer reads the sum of a constant, which is exported in the rank of the result.
+    array = np.full([1] * len(source.shape), one.scale, np.float32)
+    constant = emit.constant(array, one, f"{name}/offset")
     operands = [replace(source, kind=read), constant]
     made = emit.apply("Add", operands, kernel.output_spec, kernel.output_shape, name)
     _put(kernel, emit, clamped(kernel, made, emit, f"{name}{CLIP}"))
@@ -324,9 +326,18 @@ def gather(kernel: ExportKernel, emit: OnnxEmission) -> None:
 
 
 def rescale(kernel: ExportKernel, emit: OnnxEmission) -> None:
-    """DequantizeLinear, then QuantizeLinear."""
-    kind = kernel.output_spec
-    _put(kernel, emit, emit.cast(_source(kernel, emit), kind, _name(kernel, emit)))
+    """DequantizeLinear, then QuantizeLinear.
+
+    For OpenVINO, the name is that of the cast of an operand (`part`), which is such a kernel after an import.
+    """
+
+    def cast() -> Tensor:
+        source = _source(kernel, emit)
+        stem = source.name.removesuffix(STORED)
+        name = emit.builder.result(stem) if emit.for_openvino else _name(kernel, emit)
+        return emit.cast(source, kernel.output_spec, name)
+
+    emit.put_cast(kernel.region.outputs[0], cast)
 
 
 KERNELS: Mapping[str, OnnxConverter] = {

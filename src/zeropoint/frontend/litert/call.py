@@ -70,7 +70,7 @@ class CallValues:
 
     def constant(self, tensor: LiteRtTensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:
         """A constant: the stored elements, or the dequantized ones of a quantized tensor (f32, pinned if `kind`)."""
-        with self.build.at(tensor.name):
+        with self.build.at(self.model.origin(tensor)):
             return self._constant(tensor, stored, kind)
 
     def _constant(self, tensor: LiteRtTensor, stored: Array, kind: UniformQuantizedType | None) -> SSAValue:

@@ -72,7 +72,7 @@ SORTED = ("/values", "/indices")
 
 def _result_name(operator: Operator, position: int, model: LiteRtModel) -> str:
     """The name of the op that makes a result: that of its tensor, without what the exporter appended."""
-    name = model.tensors[operator.outputs[position]].name
+    name = model.origin(model.tensors[operator.outputs[position]])
     return name.removesuffix(SORTED[position]) if operator.name == "TOPK_V2" and position < len(SORTED) else name
 
 

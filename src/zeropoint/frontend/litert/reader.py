@@ -9,8 +9,9 @@ import struct
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -31,6 +32,8 @@ MOST_DIMENSIONS = 8
 MOST_SCALES = 1 << 24
 METADATA = "zeropoint"
 """The name of the metadata that zeropoint's exporter writes."""
+NUMBERED = "numbered"
+"""The key of the metadata with the names of tensors to which the exporter added a number."""
 
 DTYPES: Mapping[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype(np.bool_),
@@ -107,7 +110,10 @@ class LiteRtTensor:
                 return UniformQuantizedType.per_layer(storage, float(self.scales[0]), int(self.zero_points[0]))
             return UniformQuantizedType.per_channel(storage, self.axis, self.scales, self.zero_points)
         except VerifyException as error:
-            raise ModelError(f"tensor '{self.name}': found invalid scale and zero point: {error}") from error
+            raise ModelError(
+                f"tensor '{self.name}': found invalid scale and zero point: {error}; expected zero points of type "
+                f"{self.type_name}; the file is broken"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,18 @@ class LiteRtModel:
     inputs: Ports
     outputs: Ports
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @cached_property
+    def _numbered(self) -> frozenset[str]:
+        found = self.metadata.get(NUMBERED)
+        return frozenset(map(str, cast("list[object]", found))) if isinstance(found, list) else frozenset()
+
+    def origin(self, tensor: LiteRtTensor) -> str:
+        """The name of what a tensor holds in the program that was exported: without a number that the exporter added.
+
+        In other files, it is the name of the tensor.
+        """
+        return tensor.name.rpartition("_")[0] if tensor.name in self._numbered else tensor.name
 
     def stored(self, index: int) -> LiteRtTensor:
         """The constant that a DEQUANTIZE makes a tensor of; the tensor itself if none does."""

@@ -94,8 +94,9 @@ def power(node: OnnxNode, build: Builder) -> SSAValue:
         wide = [converted(value, f64, build) for value in (base, node.operand(1))]
         lhs, rhs = broadcast_together(wide, build)
         return converted(build.insert(PowerOp(lhs, rhs)), element_of(base), build)
-    if exponent is not None:
-        raised = build.constant(exponent.astype(element_dtype(element_of(base))))
+    wanted = element_dtype(element_of(base))
+    if exponent is not None and exponent.dtype != wanted:
+        raised = build.constant(exponent.astype(wanted))
     else:
         raised = converted(node.operand(1), element_of(base), build)
     lhs, rhs = broadcast_together([base, raised], build)

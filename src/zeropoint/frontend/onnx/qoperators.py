@@ -24,6 +24,8 @@ from zeropoint.frontend.onnx.contributed_weights import (
 )
 from zeropoint.frontend.onnx.fake_quantization import fake_quantized, is_fake_quantize
 from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, Quantized, attributes_of, input_at
+from zeropoint.frontend.onnx.moved_constants import moved_constants
+from zeropoint.frontend.onnx.packed_operators import coded_weights, gathered_blocks
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
 
 MICROSOFT = "com.microsoft"
@@ -163,6 +165,8 @@ def _softmax(node: NodeProto, run: IntegerRewriting) -> bool:
 
 OTHERS: Mapping[str, Callable[[NodeProto, IntegerRewriting], bool]] = {
     "DynamicQuantizeLSTM": recurrent_weights,
+    "GatherBlockQuantized": gathered_blocks,
+    "MatMulBnb4": coded_weights,
     "MatMulNBits": packed_weights,
     "QAttention": attention_weights,
     "QEmbedLayerNormalization": embedding_tables,
@@ -272,17 +276,31 @@ def _real_numbers(node: NodeProto, given: Quantized, run: IntegerRewriting) -> l
 
 
 def _remember(node: NodeProto, run: IntegerRewriting) -> None:
-    """Record the parameters of a node's result if it has a single, constant and positive scale."""
+    """Record the parameters of a node's result."""
     index = QUANTIZING.get(node.op_type)
-    if index is not None:
-        scale = run.array(input_at(node.input, index))
-        # With a negative scale, the largest integer is the smallest number, so a max pool is not one of real values.
-        if scale is not None and scale.size == 1 and scale.reshape(()) > 0:
-            run.known[node.output[0]] = Quantized(node.output[0], *_pair(node.input, index))
+    if index is not None and _has_one_scale(input_at(node.input, index), run):
+        run.known[node.output[0]] = Quantized(node.output[0], *_pair(node.input, index))
+
+
+def _has_one_scale(name: str, run: IntegerRewriting) -> bool:
+    """Whether a scale is one constant positive number.
+
+    With a negative scale, the largest integer is the smallest number, so a max pool is not one of real values.
+    """
+    scale = run.array(name)
+    return scale is not None and scale.size == 1 and bool(scale.reshape(()) > 0)
 
 
 def _pair(inputs: Sequence[str], index: int) -> tuple[str, str]:
     return input_at(inputs, index), input_at(inputs, index + 1)
+
+
+def _read_with_parameters(node: NodeProto) -> list[Quantized]:
+    """The integers that a node reads as real numbers, except for weights."""
+    if node.op_type == "DequantizeLinear" or (node.domain == MICROSOFT and node.op_type in ("QGemm", "QLinearSoftmax")):
+        return [_triple(node.input, 0)]
+    is_form = node.domain == MICROSOFT and node.op_type in FORMS
+    return FORMS[node.op_type].read(node.input)[0] if is_form else []
 
 
 def _is_move(node: NodeProto) -> bool:
@@ -337,6 +355,8 @@ def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     graph = changed.graph
     run = IntegerRewriting(changed, folder, _constants(model.graph))
     run.taken = {name for node in nodes for name in (*node.input, *node.output)} | set(run.constants)
+    moved = moved_constants(nodes, run.constants, _read_with_parameters, _is_move)
+    run.known = {name: given for name, given in moved.items() if _has_one_scale(given.scale, run)}
     only = _only_dequantized(nodes, [value.name for value in graph.output])
     narrowed = clipped(nodes, run.array)
     for node in nodes:
