@@ -1,8 +1,10 @@
 """The integers that OpenVINO stores for a result of type i8: those of i8 or of u8.
 
-It stores q + 128 in u8, and f32 rounds a number near the middle of two integers otherwise than near q. Products of
-matrices read i8, and so do convolutions on processors with AMX. Other kernels read u8. Float ops read
-i8. An output of the program is rounded as in u8 if its zero point is 0.
+It stores q + 128 in u8, and f32 rounds a number near the middle of two integers otherwise than near q. Convolutions
+read u8, but i8 on processors with AMX. All others read i8.
+
+Some results have the range of u8 although nothing stores them: those that a sum or product has in other units, and
+outputs of the program with zero point 0, which are dequantized in the kernel that computes them.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from dataclasses import replace
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import ConvolutionOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import AddOp, ConvolutionOp, MultiplyOp, SubtractOp, UniformQuantizeOp
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.openvino_floats import of_dtype
+from zeropoint.materialize.openvino_operands import FileOperand, expressed
 from zeropoint.numerics.openvino import HeldOperand
 from zeropoint.numerics.profile import KernelBehaviour
 from zeropoint.numerics.ranges import AffineParameters
@@ -37,13 +41,15 @@ READ_SIGNED: Mapping[KernelBehaviour, tuple[str, ...]] = {
 }
 """Kernels that read i8."""
 DIFFERENCE = "subtract"
+BINARY = ("add", "multiply", DIFFERENCE)
+"""Kernels of two values."""
 CONVOLUTIONS = ("convolution", "depthwise_convolution", "transpose_convolution")
 
 
 def held_parameters(kernel: MaterializedKernel) -> tuple[AffineParameters, int]:
     """The parameters of a kernel's result as OpenVINO stores it, and how much greater its integers are."""
     value, kind = kernel.region.outputs[0], kernel.output_type
-    return _held_value(kind, _is_held_unsigned(value, kind, READ_SIGNED[kernel.profile.kernels]))
+    return _held_value(kind, _is_held_unsigned(kernel, value, kind))
 
 
 def _held_value(kind: UniformQuantizedType, is_unsigned: bool) -> tuple[AffineParameters, int]:
@@ -58,8 +64,7 @@ def _held_value(kind: UniformQuantizedType, is_unsigned: bool) -> tuple[AffinePa
 
 def held_operand(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType) -> tuple[HeldOperand, int]:
     """The same for an operand of a sum or difference, which reads i8 unless a convolution reads u8."""
-    unsigned = READ_UNSIGNED[kernel.profile.kernels]
-    held, moved = _held_value(kind, any(_kernel(reader) in unsigned for reader in _readers(value)))
+    held, moved = _held_value(kind, _is_read_unsigned(kernel, value))
     return (HeldOperand.moved(of_dtype(kind), moved) if moved else HeldOperand.of(held)), moved
 
 
@@ -72,15 +77,45 @@ def reads_floats(kernel: MaterializedKernel, given: UniformQuantizedType) -> boo
     return is_read and given.storage.type.signed and bool(given.zero_points.any())
 
 
-def is_stored(value: SSAValue) -> bool:
-    """Whether OpenVINO stores the integers of a value. It dequantizes outputs in the kernel that computes them."""
-    return any(True for _ in _readers(value))
+def is_stored(kernel: MaterializedKernel) -> bool:
+    """Whether OpenVINO stores the integers of a kernel's result.
+
+    It dequantizes outputs in the kernel that computes them, and expresses an operand of a sum or product there in other
+    units (`FileOperand.is_folded`).
+    """
+    value = kernel.region.outputs[0]
+    return any(True for _ in _readers(value)) and not _is_folded(kernel, value)
 
 
-def _is_held_unsigned(value: SSAValue, kind: UniformQuantizedType, read_signed: tuple[str, ...]) -> bool:
+def _is_folded(kernel: MaterializedKernel, value: SSAValue) -> bool:
+    """Whether the only reader of a value is a sum or product that has it in other units."""
+    readers = [use.operation for use in value.uses]
+    reader = readers[0] if len(readers) == 1 else None
+    if not isinstance(reader, QuantizeRegionOp):
+        return False
+    op = reader.body.block.first_op
+    if reader.logical_kernel.data not in BINARY or not isinstance(op, AddOp | MultiplyOp | SubtractOp):
+        return False
+    reading = MaterializedKernel(reader, kernel.builder, kernel.weights, kernel.program_profile)
+    pair = (FileOperand(reading, op.lhs), FileOperand(reading, op.rhs))
+    if any(found.argument is None or _is_constant(found) for found in pair):
+        return False
+    term = pair[expressed(pair)]
+    return term.outer is value and not term.is_reshaped and term.is_folded
+
+
+def _is_constant(operand: FileOperand) -> bool:
+    return constant_array(operand.outer, operand.kernel.weights) is not None
+
+
+def _is_held_unsigned(kernel: MaterializedKernel, value: SSAValue, kind: UniformQuantizedType) -> bool:
     if _is_output(value):
         return not kind.zero_points.any()
-    return any(_kernel(reader) not in (None, *read_signed) for reader in _readers(value))
+    return _is_folded(kernel, value) or _is_read_unsigned(kernel, value)
+
+
+def _is_read_unsigned(kernel: MaterializedKernel, value: SSAValue) -> bool:
+    return any(_kernel(reader) in READ_UNSIGNED[kernel.profile.kernels] for reader in _readers(value))
 
 
 def _is_output(value: SSAValue) -> bool:

@@ -50,7 +50,7 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, REASON)
     total, unit = _total(run, operands_of(kernel, op), pair)
     if not any(map(_is_convolved, pair)):
-        return bounded(kernel, stored_again(run, total, unit, is_stored=is_stored(kernel.region.outputs[0])))
+        return bounded(kernel, stored_again(run, total, unit, is_stored=is_stored(kernel)))
     made, above = held_parameters(kernel)
     result = RangeFactors.of(made, unit)
     return bounded(kernel, requantized(run, UnroundedFloats(total), result, above))
@@ -101,7 +101,7 @@ def subtract(kernel: MaterializedKernel) -> SSAValue:
         by = RangeFactors.of(made, unit if is_reversed else None)
         return requantized(run, UnroundedFloats(value), by, above)
     if is_reversed:
-        return stored_again(run, value, unit, is_stored=is_stored(kernel.region.outputs[0]))
+        return stored_again(run, value, unit, is_stored=is_stored(kernel))
     return run.made(hlo.UniformQuantizeOp(value, with_element(value, kernel.output_type)))
 
 
