@@ -39,7 +39,7 @@ READ_SIGNED: Mapping[KernelBehaviour, tuple[str, ...]] = {
     KernelBehaviour.OPENVINO: MATRICES,
     KernelBehaviour.OPENVINO_AMX: (*MATRICES, *DIRECT),
 }
-"""Kernels that read i8."""
+"""Kernels that read i8, whose zero point they do not subtract."""
 DIFFERENCE = "subtract"
 BINARY = ("add", "multiply", DIFFERENCE)
 """Kernels of two values."""
@@ -96,7 +96,7 @@ def _is_folded(kernel: MaterializedKernel, value: SSAValue) -> bool:
     op = reader.body.block.first_op
     if reader.logical_kernel.data not in BINARY or not isinstance(op, AddOp | MultiplyOp | SubtractOp):
         return False
-    reading = MaterializedKernel(reader, kernel.builder, kernel.weights, kernel.program_profile)
+    reading = MaterializedKernel(reader, kernel.builder, kernel.weights, program_profile=kernel.program_profile)
     pair = (FileOperand(reading, op.lhs), FileOperand(reading, op.rhs))
     if any(found.argument is None or _is_constant(found) for found in pair):
         return False
