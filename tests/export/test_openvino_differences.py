@@ -11,6 +11,7 @@ from onnx import ModelProto, numpy_helper, parser
 
 import zeropoint as zp
 from export.text_networks import text_network
+from zeropoint.check_target.runtimes import openvino_profile
 from zeropoint.export.onnx.openvino import OpenVinoFile
 from zeropoint.ir.tensors import Array
 
@@ -58,6 +59,7 @@ TYPES = {
     "i8 with zero points": ("int8", (5, -8, 3)),
     "i8, a result above 0": ("int8", (-8, 7, -128)),
 }
+ZEROS_OF_I8 = ("i8 with zero points", "i8, a result above 0")
 SCALES = [(0.02, 0.01, 0.04), (0.02, 0.02, 0.04), (0.01, 0.03, 0.02), (0.0203, 0.0117, 0.0311)]
 CASTS = "p = QuantizeLinear(x, s, a)\n pd = DequantizeLinear(p, s, a)\n q = QuantizeLinear(u, t, b)\n"
 CASTS += "qd = DequantizeLinear(q, t, b)\n"
@@ -85,6 +87,24 @@ BODIES = {
     "a convolution minus a value": f"{COMPUTED} d = Sub(cd, qd)\n",
     "a value minus a convolution": f"{COMPUTED} d = Sub(qd, cd)\n",
 }
+OTHER = "e2 = QuantizeLinear(h, t, z)\n g = DequantizeLinear(e2, t, z)\n"
+AFTER = "k = Conv(cd, w)\n f = QuantizeLinear(k, o, z)\n g = DequantizeLinear(f, o, z)\n"
+ALONE = {
+    "a max pool": "d = MaxPool<kernel_shape=[1,1]>(cd)\n i = Sigmoid(qd)\n j = Add(i, i)\n",
+    "a cast to another type": "d = Identity(cd)\n i = Sigmoid(qd)\n j = Add(i, i)\n",
+    "a sigmoid": "i = Sigmoid(cd)\n j = Add(i, qd)\n d = Add(i, cd)\n",
+    "a sum": "d = Add(cd, qd)\n",
+    "a product": "d = Mul(cd, qd)\n",
+    "a sum and a sigmoid": "g = Sigmoid(cd)\n d = Add(cd, qd)\n",
+    "a product and a sigmoid": "g = Sigmoid(cd)\n d = Mul(cd, qd)\n",
+    "a sum and a convolution": f"{AFTER} d = Add(cd, qd)\n",
+    "a product and a convolution": f"{AFTER} d = Mul(cd, qd)\n",
+    "two sums": f"h = Add(cd, pd)\n {OTHER} d = Add(cd, qd)\n",
+    "a product and a sum": f"h = Mul(cd, pd)\n {OTHER} d = Add(cd, qd)\n",
+    "a product that a sum reads": f"h = Mul(cd, qd)\n {OTHER} d = Add(g, qd)\n",
+    "a product that a product reads": f"h = Mul(cd, qd)\n {OTHER} d = Mul(g, pd)\n",
+}
+"""What reads a convolution, besides a sum that OpenVINO may compute in it."""
 
 
 def _cast_difference(body: str, kind: str, scales: tuple[float, float, float]) -> ModelProto:
@@ -112,16 +132,37 @@ def test_a_difference_is_one_of_steps(body: str, kind: str, scales: tuple[float,
     OpenVINO computes those of a convolution in it, without rounding its result: a quarter of the integers was wrong.
     """
     pytest.importorskip("openvino", reason="OpenVINO runs the files")
-    onnx.save(made := _cast_difference(BODIES[body], kind, scales), tmp_path / "theirs.onnx")
+    if kind in ZEROS_OF_I8 and COMPUTED in BODIES[body] and openvino_profile() == "openvino-amx":
+        pytest.skip("differences with a float convolution of i8 are not predicted on AMX (docs/export.md)")
+    _check_bits(BODIES[body], kind, scales, tmp_path)
+
+
+@pytest.mark.parametrize("body", ALONE)
+@pytest.mark.parametrize("kind", ["u8", "i8"])
+@pytest.mark.parametrize("scales", SCALES)
+def test_results_are_rounded_as_openvino_stores_them(
+    body: str, kind: str, scales: tuple[float, float, float], tmp_path: Path
+) -> None:
+    """Results of i8 that float ops, sums and products read were rounded as in u8: 1 of 2,048 integers was a step off.
+
+    A sum of a value that a float op reads, too, is in steps of that value: 27 of 2,048 integers were a step off.
+    """
+    pytest.importorskip("openvino", reason="OpenVINO runs the files")
+    _check_bits(COMPUTED + ALONE[body], kind, scales, tmp_path)
+
+
+def _check_bits(body: str, kind: str, scales: tuple[float, float, float], folder: Path) -> None:
+    """Check that a file, and the one to which it is exported again, has OpenVINO's integers."""
+    onnx.save(made := _cast_difference(body, kind, scales), folder / "theirs.onnx")
     dtype, points = TYPES[kind]
     low, drawn = int(np.iinfo(dtype).min), np.random.default_rng(0)
     stored = [drawn.integers(low, low + 256, (1, 4, 16, 32)) - point for point in points[:2]]
     sample = {name: (q * np.float32(s)).astype(np.float32) for name, q, s in zip("xu", stored, scales, strict=False)}
-    quantized = zp.quantize(zp.load(made), target="openvino-vnni")
-    quantized.export(tmp_path / "ours.onnx")
+    quantized = zp.quantize(zp.load(made), target="openvino-vnni", profile=openvino_profile())
+    quantized.export(folder / "ours.onnx")
     expected = quantized(**sample)["y"]
     for name in ("theirs", "ours"):
-        found = OpenVinoFile(tmp_path / f"{name}.onnx")(sample)["y"]
+        found = OpenVinoFile(folder / f"{name}.onnx")(sample)["y"]
         # OpenVINO dequantizes an output otherwise, in the last bits.
         steps = [np.rint(value / np.float32(scales[2])) for value in (found, expected)]
         np.testing.assert_array_equal(*steps)

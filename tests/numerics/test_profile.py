@@ -24,6 +24,7 @@ def test_the_named_profiles():
         "float32-rne": ("rne-after-zero-point", "float32-rne", "float32-rne", "float32"),
         "onnxruntime": ("rne-before-zero-point", "float32-rne", "float32-rne", "float32"),
         "openvino": ("rne-by-range", "float32-rne", "float32-rne", "float32"),
+        "openvino-amx": ("rne-by-range", "float32-rne", "float32-rne", "float32"),
         "exact": ("rne-after-zero-point", "exact", "exact", "float64"),
         "upstream": ("truncate-no-clamp", "float32-rne", "float32-rne", "float32"),
     }

@@ -17,6 +17,7 @@ from zeropoint.export.tosa.runtime import TosaFile, tosa_version
 from zeropoint.ir.tensors import Array
 
 VNNI = frozenset({"avx512vnni", "avxvnni"})
+AMX = "amx-int8"
 
 
 class File(Protocol):
@@ -62,9 +63,19 @@ class Runtime:
 
 def has_vnni() -> bool:
     """Whether this processor has VNNI, which sums products of u8 x i8 in 32 bits."""
+    return not VNNI.isdisjoint(_features())
+
+
+def openvino_profile() -> str:
+    """The profile with the arithmetic of OpenVINO's kernels on this processor."""
+    return "openvino-amx" if AMX in _features() else "openvino"
+
+
+def _features() -> set[str]:
+    """The features of an x64 processor, by LLVM's names."""
     from zeropoint.codegen.llvm.machine import architecture, features  # imports LLVM, which is needed only here
 
-    return architecture(platform.machine()) == "x86_64" and not VNNI.isdisjoint(features("x86_64"))
+    return features("x86_64") if architecture(platform.machine()) == "x86_64" else set()
 
 
 def _processor() -> str:
@@ -80,7 +91,7 @@ def runtimes_of(target: str) -> Sequence[Runtime]:
     if target in ONNXRUNTIME:
         return [Runtime("onnxruntime", _processor(), ".onnx", "onnxruntime", OnnxFile)]
     if target in OPENVINO:
-        return [Runtime("openvino", _processor(), ".onnx", "openvino", OpenVinoFile, (8,))]
+        return [Runtime("openvino", _processor(), ".onnx", openvino_profile(), OpenVinoFile, (8,))]
     if target in ("litert", "litert-16x8"):
         return [
             Runtime(

@@ -105,6 +105,7 @@ OWN_ARITHMETIC: Mapping[KernelBehaviour, Mapping[str, Callable[[MaterializedKern
     KernelBehaviour.XNNPACK: {**KERNELS, **litert.KERNELS, **xnnpack.KERNELS},
     KernelBehaviour.ONNXRUNTIME: {**KERNELS, **onnxruntime.KERNELS},
     KernelBehaviour.OPENVINO: {**KERNELS, **openvino.KERNELS},
+    KernelBehaviour.OPENVINO_AMX: {**KERNELS, **openvino.KERNELS},
     KernelBehaviour.TOSA: {**KERNELS, **tosa.KERNELS},
 }
 """For each kernel behaviour of a profile, the kernels by name."""

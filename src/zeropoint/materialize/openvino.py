@@ -48,7 +48,7 @@ from zeropoint.materialize.openvino_floats import (
     stored,
     stored_again,
 )
-from zeropoint.materialize.openvino_held import READ_UNSIGNED, held_parameters
+from zeropoint.materialize.openvino_held import READ_UNSIGNED, held_parameters, reads_floats
 from zeropoint.materialize.openvino_means import average_pool, mean
 from zeropoint.materialize.openvino_products import multiply
 from zeropoint.materialize.openvino_sums import add, function_of, function_of_sum, subtract
@@ -78,7 +78,8 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, SCALES_SUMS)
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
-    return _rounded(run, _unrounded(run, accumulator, op, factors))
+    is_alone = reads_floats(kernel, kernel.type_of(op.lhs))
+    return _rounded(run, _unrounded(run, accumulator, op, factors), is_alone=is_alone)
 
 
 def _by_inverse(kernel: MaterializedKernel, unrounded: UnroundedFloats) -> UnroundedFloats:
@@ -112,7 +113,7 @@ def _is_followed(region: QuantizeRegionOp) -> bool:
 def _own_scales(kernel: MaterializedKernel, op: ContractionOp) -> Array | None:
     """The scales of the sums, if they are not those of the types' products: of i8 data held as u8, or by channel."""
     given = kernel.type_of(op.lhs)
-    is_moved = given.storage.type.signed and kernel.region.logical_kernel.data in READ_UNSIGNED
+    is_moved = given.storage.type.signed and kernel.region.logical_kernel.data in READ_UNSIGNED[kernel.profile.kernels]
     if given.is_per_layer and not is_moved:
         return None
     if not given.is_per_layer:
@@ -130,7 +131,8 @@ def _take_one_scale(kernel: MaterializedKernel, data: SSAValue) -> None:
     kernel.values[data] = kernel.insert(StorageCastOp(integers.result, with_element(value, one)), kernel.region).result
 
 
-def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
+def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats, *, is_alone: bool) -> SSAValue:
+    """The result of a convolution or product. `is_alone`: OpenVINO computes no other op in the same kernel."""
     kernel = run.kernel
     if unrounded.axis is None and not kernel.output_type.is_per_layer:
         unrounded = replace(unrounded, axis=kernel.output_type.axis)
@@ -139,6 +141,7 @@ def _rounded(run: FloatArithmetic, unrounded: UnroundedFloats) -> SSAValue:
     limited = bounded(kernel, result) if kernel.output_type.is_per_layer else result
     if (
         limited is result
+        and not is_alone
         and kernel.output_type.storage.is_full_range
         and kernel.region.logical_kernel.data in CONVOLUTIONS
     ):

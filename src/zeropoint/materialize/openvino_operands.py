@@ -179,9 +179,11 @@ def readings(value: SSAValue, spec: object) -> list[Operation]:
         reader = use.operation
         if not isinstance(reader, QuantizeRegionOp):
             found += [] if isinstance(reader, hlo.UniformQuantizeOp) else [reader]
-        elif reader.input_specs.data[use.index] == spec:
+        elif (own := reader.input_specs.data[use.index]) == spec:
             moves = _only_repeats(reader) or _only_stores(reader)
             found += readings(reader.outputs[0], reader.output_specs.data[0]) if moves else [reader]
+        elif not isinstance(own, UniformQuantizedType):  # a float op reads the cast value
+            found.append(reader)
     return found
 
 

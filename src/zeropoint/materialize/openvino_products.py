@@ -20,6 +20,7 @@ from zeropoint.materialize.openvino_constants import (
     wide,
 )
 from zeropoint.materialize.openvino_floats import REASON, above_zero, of_dtype, stored_again
+from zeropoint.materialize.openvino_held import held_operand, is_stored
 from zeropoint.materialize.openvino_operands import FileOperand, expressed, is_by_channel
 from zeropoint.numerics.openvino import real_steps
 from zeropoint.numerics.storage import dtype_range
@@ -36,7 +37,8 @@ def multiply(kernel: MaterializedKernel) -> SSAValue:
     for number, constant in enumerate(constants):
         if constant is not None and constants[1 - number] is None:
             return bounded(kernel, _with_constant(run, values[1 - number], pair[1 - number], constant))
-    return bounded(kernel, stored_again(run, _product(run, values, pair), ONE))
+    held = is_stored(kernel)
+    return bounded(kernel, stored_again(run, _product(run, values, pair), ONE, is_stored=held))
 
 
 def _with_constant(run: FloatArithmetic, value: SSAValue, operand: FileOperand, constant: Array) -> SSAValue:
@@ -52,7 +54,7 @@ def _product(run: FloatArithmetic, values: list[SSAValue], pair: tuple[FileOpera
     """Real numbers times real numbers, or times the stored integers of the other operand if its zero point is 0."""
     number = expressed(pair)
     term, other = pair[number], pair[1 - number]
-    if other.kind.zero_point:
+    if held_operand(run.kernel, other.source, other.kind)[0].zero:
         return run.made(hlo.MultiplyOp(_real(run, values[0], pair[0], ONE), _real(run, values[1], pair[1], ONE)))
     whole = run.to(run.centred(values[1 - number], other.kind), f32)
     return run.made(hlo.MultiplyOp(_real(run, values[number], term, np.float32(other.kind.scale)), whole))
@@ -62,6 +64,7 @@ def _real(run: FloatArithmetic, value: SSAValue, operand: FileOperand, factor: n
     """The real numbers of an operand times a factor."""
     kind = operand.kind
     if not operand.is_folded:
-        return run.times(run.to(run.centred(value, kind), f32), np.float32(kind.scale) * factor)
+        held, moved = held_operand(run.kernel, operand.source, kind)
+        return run.times(run.plus(above_zero(run, value, kind, -moved), -held.zero), held.scale * factor)
     step, low = real_steps(of_dtype(kind), factor)
     return run.fused(above_zero(run, value, kind, dtype_range(kind.storage.dtype)[0]), step, low)

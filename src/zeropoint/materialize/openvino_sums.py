@@ -50,7 +50,7 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, REASON)
     total, unit = _total(run, operands_of(kernel, op), pair)
     if not any(map(_is_convolved, pair)):
-        return bounded(kernel, stored_again(run, total, unit, is_stored=is_stored(kernel.region.outputs[0])))
+        return bounded(kernel, stored_again(run, total, unit, is_stored=is_stored(kernel)))
     made, above = held_parameters(kernel)
     result = RangeFactors.of(made, unit)
     return bounded(kernel, requantized(run, UnroundedFloats(total), result, above))
@@ -101,7 +101,7 @@ def subtract(kernel: MaterializedKernel) -> SSAValue:
         by = RangeFactors.of(made, unit if is_reversed else None)
         return requantized(run, UnroundedFloats(value), by, above)
     if is_reversed:
-        return stored_again(run, value, unit, is_stored=is_stored(kernel.region.outputs[0]))
+        return stored_again(run, value, unit, is_stored=is_stored(kernel))
     return run.made(hlo.UniformQuantizeOp(value, with_element(value, kernel.output_type)))
 
 
@@ -115,7 +115,7 @@ def _total(
     """A sum in steps of one operand, and that operand's scale; or the other operand minus that one."""
     kernel, number = run.kernel, expressed(pair)
     term, other = pair[number], pair[1 - number]
-    beside, moved = held_operand(other.source, other.kind)
+    beside, moved = held_operand(kernel, other.source, other.kind)
     stored = above_zero(run, values[1 - number], other.kind, -moved)
     if is_difference:
         stored, beside = run.made(hlo.NegateOp(stored)), -beside
@@ -127,7 +127,7 @@ def _total(
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
         total = run.made(hlo.AddOp(run.clamped(scaled(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
-        mine, _ = held_operand(term.source, term.kind)
+        mine, _ = held_operand(kernel, term.source, term.kind)
         total = _folded(run, values[number], term.kind, term_steps(mine, beside), stored)
     else:
         total = _from_zero(run, values[number], term, other, (stored, beside))
@@ -191,7 +191,7 @@ def _from_zero(
     if one of the operands is read as stored integers, or comes from the kernel of a convolution, product or pool.
     """
     stored, held = beside
-    mine, steps = held_operand(term.source, term.kind)
+    mine, steps = held_operand(run.kernel, term.source, term.kind)
     zero, ratio = term_zero(mine, held)
     moved = run.plus(above_zero(run, value, term.kind, -steps), -zero)
     others = [reader for reader in term.readings if reader is not run.kernel.region]

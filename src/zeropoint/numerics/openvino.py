@@ -54,7 +54,8 @@ with two roundings: `rescaling`. To i8 with zero point 0, it is only multiplied 
 point 0 is stored again, also times a constant or plus one, and no end of its type's range would move by a step, the
 integers stay as they are (`keeps_integers`).
 
-If an op needs integers of the other signedness than the file has, the plugin computes the scale and the zero point
+A convolution reads u8, on processors with AMX also i8 (profile `openvino-amx`). If an op needs integers of the other
+signedness than the file has, the plugin computes the scale and the zero point
 anew, from the ends of the range: `HeldOperand.moved`.
 
 The plugin knows types only, not storage ranges. So the parameters here have the whole range of i8 or u8.

@@ -34,6 +34,8 @@ class KernelBehaviour(StrEnum):
     """The arithmetic of onnxruntime on x64 with AVX2 (`numerics.onnxruntime`). Several kernels compute in floats."""
     OPENVINO = "openvino"
     """The arithmetic of OpenVINO on x64 (`numerics.openvino`), and onnxruntime's for other kernels."""
+    OPENVINO_AMX = "openvino-amx"
+    """The same on processors with AMX, on which OpenVINO's convolutions read i8, too."""
     TOSA = "tosa"
     """TOSA's operators: AVG_POOL2D multiplies by the reciprocal of the count."""
 
@@ -197,6 +199,16 @@ PROFILES: dict[str, Profile] = dict(
             _R.FLOAT32_RNE,
             _A.FLOAT32,
             kernels=_K.OPENVINO,
+            divides_in_f32=True,
+        ),
+        # The same on processors with AMX.
+        _profile(
+            "openvino-amx",
+            _Q.RNE_BY_RANGE,
+            _R.FLOAT32_RNE,
+            _R.FLOAT32_RNE,
+            _A.FLOAT32,
+            kernels=_K.OPENVINO_AMX,
             divides_in_f32=True,
         ),
         # The reference for measuring rounding errors.

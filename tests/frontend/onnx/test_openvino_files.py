@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import zeropoint as zp
-from zeropoint.check_target.runtimes import has_vnni
+from zeropoint.check_target.runtimes import has_vnni, openvino_profile
 from zeropoint.export.onnx.openvino import OpenVinoFile
 
 pytestmark = [
@@ -96,7 +96,7 @@ def test_a_file_has_openvinos_bits(body: str, tmp_path: Path) -> None:
     """Biases were rounded to steps of the products, results without a type were sums of floats, and a residual sum
     before a function was one of rounded values."""
     made, x = model(BODIES[body]), stored_input()
-    (found,) = zp.quantize(zp.load(made), target="openvino-vnni")({"x": x}).values()
+    (found,) = zp.quantize(zp.load(made), target="openvino-vnni", profile=openvino_profile())({"x": x}).values()
     np.testing.assert_array_equal(found, expected(made, tmp_path / "theirs.onnx", x))
     assert len(np.unique(found)) > 100
 
@@ -113,7 +113,7 @@ def test_a_file_has_openvinos_bits(body: str, tmp_path: Path) -> None:
 def test_a_file_that_is_exported_again_has_the_same_bits(body: str, tmp_path: Path) -> None:
     """Its biases are floats, too."""
     made, x = model(BODIES[body]), stored_input()
-    quantized = zp.quantize(zp.load(made), target="openvino-vnni")
+    quantized = zp.quantize(zp.load(made), target="openvino-vnni", profile=openvino_profile())
     quantized.export(tmp_path / "ours.onnx")
     ours = onnx.load(tmp_path / "ours.onnx")
     np.testing.assert_array_equal(

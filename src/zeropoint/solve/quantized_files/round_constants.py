@@ -65,7 +65,9 @@ def _between_ends(array: AnyArray, kind: UniformQuantizedType) -> AnyArray:
     return np.clip(stored, storage.minimum, storage.maximum).astype(storage.dtype)
 
 
-ROUNDINGS: Mapping[KernelBehaviour, ConstantRounding] = {KernelBehaviour.OPENVINO: _between_ends}
+ROUNDINGS: Mapping[KernelBehaviour, ConstantRounding] = dict.fromkeys(
+    (KernelBehaviour.OPENVINO, KernelBehaviour.OPENVINO_AMX), _between_ends
+)
 """Of the runtimes that do not divide by the scale."""
 
 
