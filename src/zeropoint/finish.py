@@ -113,7 +113,8 @@ class Finish:
             self.record,
         )
         best, figures = trial.of(Calibrated(self.fused, self.report, calibrated))
-        reference = None if best.program is calibrated else self._passed(DECIDING_PASSES, calibrated)
+        # The trial compared the equalized program with the outputs of the propagated program before it.
+        reference = None if best.program is calibrated or best.judged is None else best.judged.judge.program
         if reference is not None and not _have_the_same_ops(best.program, calibrated):
             reference = None  # channels that have become even are not split
         # A program that rounds by itself is compared with its own computation, which is not its propagated form.

@@ -36,12 +36,13 @@ EVEX = replace(
 BOTH_VNNI = [
     *HERE,
     pytest.param(HERE[0].unoptimized, id=f"{HERE[0].name}, brief"),
+    pytest.param(HERE[0].unallocated, id=f"{HERE[0].name}, small tiles"),
     pytest.param(
         EVEX, marks=pytest.mark.skipif(not runs_here("avx512-vnni"), reason="this processor has no avx512-vnni")
     ),
 ]
-"""The instruction sets of this processor, the short code of the best one, and AVX-VNNI's kernels in the encoding of
-AVX-512."""
+"""The instruction sets of this processor, the short code of the best one, with large and small tiles, and AVX-VNNI's
+kernels in the encoding of AVX-512."""
 
 
 KERNEL_CASES = int(os.environ.get("ZEROPOINT_KERNEL_CASES", "2"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zeropoint.codegen.driver import needs_barrier
+from zeropoint.codegen import driver
+from zeropoint.codegen.driver import _apart, needs_barrier
 from zeropoint.codegen.graph import Buffer, Graph, Space, Step, View, row_major
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.text import Module
@@ -68,6 +70,24 @@ def test_a_barrier_precedes_a_step_that_depends_on_one_since_the_last(drawn, ret
         pairs += [(a, b) for before in since for a in before.reads for b in step.writes]
         assert barrier == any(meet(a, b) for a, b in pairs)
         since = [step] if barrier else [*since, step]
+
+
+def test_the_images_of_a_batch_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of 100,000 images took minutes."""
+    made, source, target, family = graph(), view(8), view(8), object()
+    for _ in range(1000):
+        made.call("convolution", Nothing(), [source], [target], family=family)
+    made.call("sum", Nothing(), [target], [view(8)])
+    plan(made)
+    compared: list[Step] = []
+
+    def apart(step: Step, other: Step) -> bool:
+        compared.append(step)
+        return _apart(step, other)
+
+    monkeypatch.setattr(driver, "_apart", apart)
+    assert needs_barrier(made) == [*[False] * 1000, True]
+    assert len(compared) < 1000
 
 
 @given(steps)

@@ -12,6 +12,7 @@ import pytest
 
 from codegen.classifier import SHAPE, classifier, image
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime.native import NativeEngine, NativeProgram
 from zeropoint.interp import Engine, InputError, Interpreter
 from zeropoint.ir.text import parse_program
@@ -130,3 +131,15 @@ def test_native_code_is_an_engine() -> None:
     found = ready(image(3), observe=lambda key, _: observed.append(key))
     np.testing.assert_array_equal(found["y0"], Interpreter(classifier())(image(3))["y0"])
     assert not observed
+
+
+def letters(form: str) -> int:
+    """The letters of LLVM text in a program's kernels."""
+    program = NativeProgram(classifier(), form=form, cache=False)
+    text = sum(len(source.text()) for source in kernels_of(program.graph).sources.values())
+    program.close()
+    return text
+
+
+def test_code_that_compiles_quickly_is_short() -> None:
+    assert letters("debug") < letters("light") <= letters("object")

@@ -52,3 +52,20 @@ def test_another_name_of_an_input_is_another_network() -> None:
     text = NETWORK.replace("NUMBER", "1.0").replace("SPEC", "f32").replace("STATED", "").replace("IN,", "%x,")
     text = text.replace("ADD", "add")
     assert same_regions(parse_program(text), parse_program(text.replace('"x"', '"z"'))) is None
+
+
+RESCALE = """
+  %r = "quant.region"(%x) ({
+  ^bb0(%a: tensor<2xf32>):
+    "quant.return"(%a) : (tensor<2xf32>) -> ()
+  }) {logical_kernel = "rescale", input_specs = [!quant.uniform<i8:f32, 0.5>],
+      output_specs = [!quant.uniform<i8:f32, 0.25>]} : (tensor<2xf32>) -> tensor<2xf32>
+"""
+
+
+def test_rescales_change_no_float() -> None:
+    text = NETWORK.replace("NUMBER", "1.0").replace("SPEC", TYPE).replace("ADD", "add")
+    first = network()
+    second = parse_program(text.replace("STATED", RESCALE).replace("IN,", "%r,"))
+    found = same_regions(first, second)
+    assert found == {regions_of(second)[1]: regions_of(first)[0]}

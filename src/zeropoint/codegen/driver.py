@@ -103,28 +103,30 @@ def needs_barrier(graph: Graph) -> list[bool]:
 class _Accesses:
     """Steps by the buffers that they access. Buffers in the arena may share memory; others overlap only themselves.
 
-    So thousands of steps that copy results to the caller's arrays are not compared with each other.
+    So thousands of steps that copy results to the caller's arrays are not compared with each other. Of the steps that
+    access a buffer, one stands for all that `_apart` does not tell from it: a batch has a step for each image.
     """
 
     def __init__(self) -> None:
-        self._arena: dict[Buffer, list[Step]] = {}
-        self._others: dict[Buffer, list[Step]] = {}
+        self._arena: dict[Buffer, dict[object, Step]] = {}
+        self._others: dict[Buffer, dict[object, Step]] = {}
 
     def add(self, buffers: Sequence[Buffer], step: Step) -> None:
         """Record that a step accesses these buffers."""
         for buffer in buffers:
-            (self._arena if buffer.space.in_arena else self._others).setdefault(buffer, []).append(step)
+            steps = (self._arena if buffer.space.in_arena else self._others).setdefault(buffer, {})
+            steps.setdefault((step.halo, step.family), step)
 
     def meeting(self, buffer: Buffer) -> Iterator[tuple[Buffer, Step]]:
         """The accesses that overlap a buffer, as pairs of the accessed buffer and the step."""
         # The caller's buffers and the weights have addresses of their own and share no memory.
         if not buffer.space.in_arena:
-            yield from ((buffer, step) for step in self._others.get(buffer, ()))
+            yield from ((buffer, step) for step in self._others.get(buffer, {}).values())
             return
         begin, end = buffer.offset, buffer.offset + buffer.size
         for other, steps in self._arena.items():
             if begin < other.offset + other.size and other.offset < end:
-                yield from ((other, step) for step in steps)
+                yield from ((other, step) for step in steps.values())
 
 
 def _apart(step: Step, other: Step) -> bool:

@@ -73,7 +73,9 @@ def _source(kernel: EmittedKernel, name: str, isa: InstructionSet, checked: bool
 
     code = _code()
     build = "checked " if checked else ""
-    return ModuleSource(text() if code is None else f"{build}{code} {isa.name} {isa.brief} {name} {kernel!r}", text)
+    return ModuleSource(
+        text() if code is None else f"{build}{code} {isa.name} {isa.brief} {isa.most_pixels} {name} {kernel!r}", text
+    )
 
 
 def driver_of(graph: Graph, kernels: KernelModules, run: str, entries: str) -> dict[str, ModuleSource]:

@@ -92,8 +92,8 @@ class StepTable:
         places = accumulate((step.count for step in graph.steps), initial=0)
         size = block_bytes(graph)
         steps = [
-            [code.address(name), step.kernel.tasks(graph.isa), number, 8 * at, place * size]
-            for step, name, number, at, place in zip(graph.steps, names, numbers, arguments, places, strict=False)
+            [code.address(name), tasks, number, 8 * at, place * size]
+            for tasks, name, number, at, place in zip(_tasks(graph), names, numbers, arguments, places, strict=False)
         ]
         given = (place_of(argument) for step in graph.steps for argument in step.arguments)
         return StepTable(np.array([*header, *starts, *chain(*steps), *chain(*given)], np.int64))
@@ -126,6 +126,14 @@ class StepTable:
         supersteps, row = int(self.array[TableHeader.MARKS]), int(self.array[TableHeader.ROW])
         # Each thread's marks begin a cache line of their own: taking a share does not touch the lines of the others.
         return (supersteps + threads * row) // 8 if threads > 1 else 0
+
+
+def _tasks(graph: Graph) -> list[int]:
+    """The number of tasks of each step."""
+    # Once for each kernel: a batch has a step of the same one for each image.
+    kernels = {id(step.kernel): step.kernel for step in graph.steps}
+    tasks = {key: kernel.tasks(graph.isa) for key, kernel in kernels.items()}
+    return [tasks[id(step.kernel)] for step in graph.steps]
 
 
 def _lines(marks: int) -> int:

@@ -6,7 +6,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
+from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, StatisticsOp, StatisticsRefOp
 from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import ConstantOp
 
@@ -15,11 +15,15 @@ _OURS = "zeropoint."
 
 
 def same_regions(first: Program, second: Program) -> dict[QuantizeRegionOp, QuantizeRegionOp] | None:
-    """The region of `first` for every region of `second`, if both compute the same floats, op by op; else None."""
+    """The region of `first` for every region of `second`, if both compute the same floats, op by op; else None.
+
+    Regions that return their operand, such as rescales, compute nothing in float. They are left out.
+    """
     names = [[port.name for port in (*one.inputs, *one.outputs)] for one in (first, second)]
     if names[0] != names[1] or not _Comparison().blocks(first.entry, second.entry):
         return None
-    return dict(zip(regions_of(second), regions_of(first), strict=True))
+    regions = [[region for region in regions_of(one) if not _returns_operand(region)] for one in (second, first)]
+    return dict(zip(*regions, strict=True))
 
 
 class _Comparison:
@@ -29,7 +33,7 @@ class _Comparison:
 
     def blocks(self, first: Block, second: Block) -> bool:
         """Whether two blocks compute the same."""
-        ops = [[op for op in block.ops if not isinstance(op, _SKIPPED)] for block in (first, second)]
+        ops = [[op for op in block.ops if not _is_skipped(op)] for block in (first, second)]
         if len(ops[0]) != len(ops[1]) or [arg.type for arg in first.args] != [arg.type for arg in second.args]:
             return False
         self._values.update(zip(second.args, first.args, strict=True))
@@ -56,13 +60,24 @@ class _Comparison:
         return self._values.get(second) is first
 
 
-_SKIPPED = (ConstantOp, StatisticsOp, StatisticsRefOp)
+def _is_skipped(op: Operation) -> bool:
+    return isinstance(op, ConstantOp | StatisticsOp | StatisticsRefOp) or _returns_operand(op)
+
+
+def _returns_operand(op: Operation) -> bool:
+    """Whether an op is a region that computes nothing in float."""
+    if not isinstance(op, QuantizeRegionOp) or len(op.operands) != 1 or len(op.results) != 1:
+        return False
+    block = op.body.block
+    return isinstance(first := block.first_op, ReturnOp) and first.operands[0] is block.args[0]
 
 
 def _unstated(value: SSAValue) -> SSAValue:
-    """A value, looking through statistics of it."""
-    while isinstance(value, OpResult) and isinstance(value.op, StatisticsOp | StatisticsRefOp):
-        value = value.op.arg
+    """A value, looking through statistics of it and regions that return their operand."""
+    while isinstance(value, OpResult):
+        if not isinstance(value.op, StatisticsOp | StatisticsRefOp) and not _returns_operand(value.op):
+            break
+        value = value.op.operands[0]
     return value
 
 

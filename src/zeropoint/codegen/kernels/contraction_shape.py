@@ -185,7 +185,7 @@ class ContractionShape:
         # Registers hold the accumulators of the tile, the `count` weight vectors of a step and one broadcast input.
         # With packed weights, they also hold the words and the scales.
         held = 3 * count if self.arithmetic.packed > 1 and not self.paneled else count
-        most = max(1, min(14, (isa.registers - held - 1) // count))
+        most = max(1, min(isa.most_pixels, (isa.registers - held - 1) // count))
         # Tiles of two sizes are twice the code.
         even = [size for size in range(most // 2 + 1, most + 1) if self.width % size == 0] if isa.brief else []
         return greedy(self.width, even[-1]) if even else balanced(self.width, most)

@@ -82,7 +82,7 @@ class NativeProgram:
         self._process = os.getpid()
         self.isa = host() if isa is None else isa
         if form != "object":
-            self.isa = self.isa.unoptimized
+            self.isa = self.isa.unallocated if form == "debug" else self.isa.unoptimized
         self.guarded = is_wanted() if guarded is None else guarded
         self.graph = steps_of(program, self.isa, progress=progress, observed=observed) if graph is None else graph
         self.arena: Arena = plan(self.graph)

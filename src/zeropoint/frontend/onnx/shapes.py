@@ -1,7 +1,7 @@
 """Make the shapes of an ONNX graph static: fix the shapes of inputs, then fold everything computed from shapes.
 
-Folding is done by onnxscript, which evaluates nodes with ONNX's reference implementation and keeps the names of the
-remaining nodes.
+Integers of a usual form are left to the importer (`shape_arithmetic.py`). Other folding is done by onnxscript, which
+evaluates nodes with ONNX's reference implementation and keeps the names of the remaining nodes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from zeropoint.frontend.constants import Constant, typed
 from zeropoint.frontend.errors import DynamicShapes, ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.growth import result_elements
+from zeropoint.frontend.onnx.shape_arithmetic import evaluates
 from zeropoint.frontend.onnx.tensors import read_tensor
 
 _SHAPE_OPS = frozenset({"Shape", "Size"})
@@ -170,14 +171,14 @@ def is_foldable(node: NodeProto, derived: set[str]) -> bool:
 
 
 def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
-    """The model without the nodes that compute shapes; the model itself if it has none.
+    """The model without the nodes that compute shapes; the model itself if it has none that the importer leaves.
 
     Tensors of more than 8192 elements are not folded here, because they are weights, which `simplify` folds.
 
     Raises ModelError if folding fails.
     """
     derived = derived_from_shapes(model.graph)
-    if not any(is_foldable(node, derived) for node in model.graph.node):
+    if not any(is_foldable(node, derived) for node in model.graph.node) or evaluates(model.graph, derived, folder):
         return model
     import onnx_ir
     from onnx_ir.external_data import set_base_dir  # pyright: ignore[reportUnknownVariableType] (the package has no types)
