@@ -36,6 +36,8 @@ from zeropoint.codegen.llvm.types import Value, i64
 
 VECTORS = 2
 """The number of vectors of channels that are accumulated in one pass."""
+LONG = 8
+"""The number of chunks in a pass that take as long as the epilogue of a block."""
 PIXELS, WEIGHTS = BLOCK_TILES * VECTORS, BLOCK_TILES * VECTORS + BLOCK_TILES
 """The first registers of pixels and of weights. The accumulators come before them."""
 
@@ -55,13 +57,13 @@ class PixelTile:
 
 @dataclass(frozen=True)
 class Finished:
-    """A block whose accumulators are stored at `sums`, and its group: the vectors, the parameters and the offset.
+    """A block whose accumulators are stored: its tiles, and the number of vectors and the parameters of its group.
 
-    `offsets` are those of the output and of the other operands, for each tile.
+    For each tile, there is the address of its accumulators, and the offsets of the output and of what is added.
     """
 
     tiles: Sequence[PixelTile]
-    sums: Value
+    sums: Sequence[Value]
     count: int
     parameters: Value
     offsets: Sequence[Sequence[Value]]
@@ -73,7 +75,7 @@ class TileProducts(ContractionTasks):
     def __init__(self, shape: ContractionShape, isa: InstructionSet, f: Function):
         super().__init__(shape, isa, f, shape.tile_chunk)
         self.height = max(part.size for part in shape.tile_pixels.parts)
-        self.sums = f.scratch(2 * self._held(GROUP))
+        self.sums = f.scratch((BLOCK_TILES + 1) * self._held(GROUP))
         sums, pixels = TileShape(self.height, isa.bytes), TileShape(self.height, 4 * self.chunk)
         weights = TileShape(self.chunk, isa.bytes)
         assert isa.tiles is not None
@@ -94,21 +96,20 @@ class TileProducts(ContractionTasks):
         """Emit the blocks `low` to `high` of one group of `count` vectors, which is `channel` bytes into a pixel."""
         f, size = self.f, self.shape.group_bytes(self.isa, count)
         passes = [range(begin, min(begin + VECTORS, count)) for begin in range(0, count, VECTORS)]
-        chunks = len(passes) * len(self.starts)
-        # After each chunk, some pixels of the block before are finished: the processor does both at the same time.
-        pixels = -(-BLOCK_TILES * self.height // chunks)
-        self.prefetch_group(self.shape.tiles(self.isa, count), chunks * pixels, size)
+        self.prefetch_group(self.shape.tiles(self.isa, count), len(passes) * len(self.starts), size)
 
         def block(index: Value, _: list[Value]) -> None:
             self.prefetch_from(index, weights, size)
             finished = self._finished(f.add(index, -1), f.compare("sgt", index, low), count, weights, channel)
             for number, vectors in enumerate(passes):
-                first = number * len(self.starts)
-                self._accumulate(count, vectors, weights, index, partial(self._some, finished, pixels, first))
+                tiles = self._finished_in(number, len(passes))
+                after = partial(self._after, finished, tiles, number * len(self.starts))
+                self._accumulate(count, vectors, weights, index, after)
 
         def last() -> None:
             finished = self._finished(f.add(high, -1), f.compare("slt", low, high), count, weights, channel)
-            f.loop(0, BLOCK_TILES * self.height, 1, lambda index, _: self._pixel(finished, index), entered=True)
+            for tile in range(BLOCK_TILES):
+                self._pixels(finished, tile, i64(0), finished.tiles[tile].pixels)
 
         f.loop(low, high, 1, block)
         f.branch(f.compare("slt", low, high), last)
@@ -118,13 +119,30 @@ class TileProducts(ContractionTasks):
         """The number of tiles of pixels."""
         return self.shape.rows * self.shape.tile_pixels.count
 
-    def _held(self, count: int) -> int:
-        """Bytes of the accumulators of a block."""
-        return BLOCK_TILES * self.height * count * self.isa.bytes
+    def _finished_in(self, number: int, passes: int) -> range:
+        """The tiles of the block before that are finished in a pass: one in each pass, or all in a long first one."""
+        if self._is_long(passes):
+            return range(BLOCK_TILES if number == 0 else 0)
+        return range(number, BLOCK_TILES, passes)
 
-    def _sums(self, block: Value, count: int) -> Value:
-        """The address of the accumulators of a block. Those of the next block are elsewhere."""
-        return self.f.at(self.sums, self.f.mul(self.f.binary("and", block, i64(1)), self._held(count)))
+    def _is_long(self, passes: int) -> bool:
+        """Whether the first of some passes takes as long as the epilogue. The accumulators then need less memory."""
+        return passes == 1 or len(self.starts) >= LONG
+
+    def _held(self, count: int) -> int:
+        """Bytes of the accumulators of a tile."""
+        return self.height * count * self.isa.bytes
+
+    def _sums(self, block: Value, number: int, count: int) -> Value:
+        """The address of the accumulators of a tile of a block.
+
+        Passes of the next block overwrite the first tile after it was finished. If the other one is not finished then,
+        that of the next block is elsewhere.
+        """
+        f, held = self.f, self._held(count)
+        if number == 0 or self._is_long(-(-count // VECTORS)):
+            return f.at(self.sums, number * held)
+        return f.at(f.at(self.sums, number * held), f.mul(f.binary("and", block, i64(1)), held))
 
     def _tile(self, block: Value, number: int) -> PixelTile:
         """A tile of a block. A tile past the last one is the last one, which is multiplied again and has no pixels."""
@@ -179,9 +197,8 @@ class TileProducts(ContractionTasks):
             chunk(i64(0), [])
         else:
             f.loop(0, len(self.starts), 1, chunk, entered=True)
-        sums = self._sums(block, count)
         for number, n in places:
-            to = f.at(sums, (number * self.height * count + vectors[n]) * isa.bytes)
+            to = f.at(self._sums(block, number, count), vectors[n] * isa.bytes)
             registers.store(number * VECTORS + n, to, count * isa.bytes)
 
     def _finished(self, block: Value, exists: Value, count: int, weights: Value, channel: Value) -> Finished:
@@ -195,37 +212,32 @@ class TileProducts(ContractionTasks):
             if residual is not None and residual.channels:
                 others = [f.add(other, channel) for other in others]
             offsets.append([f.add(out, channel), *others])
-        return Finished(tiles, self._sums(block, count), count, self.parameters(weights, count), offsets)
+        sums = [self._sums(block, number, count) for number in range(BLOCK_TILES)]
+        return Finished(tiles, sums, count, self.parameters(weights, count), offsets)
 
-    def _some(self, finished: Finished, pixels: int, first: int, chunk: Value) -> None:
-        """Finish the pixels of a chunk, which comes after `first` others."""
+    def _after(self, finished: Finished, tiles: range, first: int, chunk: Value) -> None:
+        """Emit what is done after a chunk, before which others of the same pass and `first` of others were.
+
+        Some pixels of some tiles of a block are finished, and a part of the next group's weights is prefetched.
+        """
         f = self.f
-        begin = f.mul(f.add(chunk, first), pixels)
+        self.prefetch_part(f.add(chunk, first))
+        each = -(-self.height // len(self.starts))
+        begin = f.mul(chunk, each)
+        for tile in tiles:
+            self._pixels(finished, tile, begin, f.minimum(f.add(begin, each), finished.tiles[tile].pixels))
+
+    def _pixels(self, finished: Finished, tile: int, begin: Value, end: Value) -> None:
+        """Store the pixels `begin` to `end` of a tile."""
+        f, isa, shape, count = self.f, self.isa, self.shape, finished.count
+        starts = [f.at(base, offset) for (base, *_), offset in zip(self.operands, finished.offsets[tile], strict=True)]
 
         def pixel(index: Value, _: list[Value]) -> None:
-            number = f.add(begin, index)
-            self.prefetch_part(number)
-            self._pixel(finished, number)
-
-        if pixels == 1:
-            pixel(i64(0), [])
-        else:
-            f.loop(0, pixels, 1, pixel, entered=True)
-
-    def _pixel(self, finished: Finished, number: Value) -> None:
-        """Store pixel `number` of the tiles of a block, if the block has it."""
-        f, isa, shape, count = self.f, self.isa, self.shape, finished.count
-        second = f.compare("sge", number, self.height)
-        pixel = f.add(number, f.select(second, i64(-self.height), i64(0)))
-
-        def store() -> None:
-            places: list[Value] = []
-            for (base, _, stride), *offsets in zip(self.operands, *finished.offsets, strict=True):
-                offset = f.select(second, offsets[1], offsets[0])
-                places.append(f.at(base, f.add(offset, f.mul(pixel, stride))))
-            sums = f.vectors(isa.i32, f.at(finished.sums, f.mul(number, count * isa.bytes)), count)
+            places = [
+                f.at(start, f.mul(index, stride)) for start, (*_, stride) in zip(starts, self.operands, strict=True)
+            ]
+            sums = f.vectors(isa.i32, f.at(finished.sums[tile], f.mul(index, count * isa.bytes)), count)
             to = TileTarget(places[0], shape.out_pixel, *places[1:])
             shape.arithmetic.finish(f, isa, [sums], finished.parameters, to)
 
-        most = f.select(second, finished.tiles[1].pixels, finished.tiles[0].pixels)
-        f.branch(f.compare("slt", pixel, most), store)
+        f.loop(begin, end, 1, pixel)
