@@ -37,7 +37,7 @@ from zeropoint.codegen.llvm.types import Value, i64
 VECTORS = 2
 """The number of vectors of channels that are accumulated in one pass."""
 LONG = 8
-"""The number of chunks in a pass that take as long as the epilogue of a block."""
+"""The number of chunks in a pass from which products take longer than the epilogue."""
 PIXELS, WEIGHTS = BLOCK_TILES * VECTORS, BLOCK_TILES * VECTORS + BLOCK_TILES
 """The first registers of pixels and of weights. The accumulators come before them."""
 
@@ -86,6 +86,15 @@ class TileProducts(ContractionTasks):
         if residual is not None:
             self.operands += [(other, residual.row, residual.pixel) for other in self.others]
 
+    @property
+    def interleaved(self) -> bool:
+        """Whether a block is finished while the next one is multiplied.
+
+        Long sums, and values to be added, come from outer caches: then reading ahead saves more time.
+        """
+        residual = self.shape.arithmetic.residual
+        return len(self.starts) < LONG and (residual is None or not residual.channels)
+
     def tasks(self) -> None:
         """Emit the tasks `begin` to `end`, between the configuration and the release of the registers."""
         self.registers.configure()
@@ -96,38 +105,40 @@ class TileProducts(ContractionTasks):
         """Emit the blocks `low` to `high` of one group of `count` vectors, which is `channel` bytes into a pixel."""
         f, size = self.f, self.shape.group_bytes(self.isa, count)
         passes = [range(begin, min(begin + VECTORS, count)) for begin in range(0, count, VECTORS)]
-        self.prefetch_group(self.shape.tiles(self.isa, count), len(passes) * len(self.starts), size)
+        chunks, pixels = len(passes) * len(self.starts), BLOCK_TILES * self.height
+        # A chunk takes about as long as a pixel of the epilogue.
+        parts = chunks if self.interleaved else chunks + pixels
+        self.prefetch_group(self.shape.tiles(self.isa, count), parts, size)
+
+        def finish(block: Value) -> None:
+            """Finish a block at once."""
+            finished = self._finished(block, None, count, weights, channel)
+            for tile, held in enumerate(finished.tiles):
+                first = None if self.interleaved else chunks + tile * self.height
+                self._pixels(finished, tile, (i64(0), held.pixels), first)
 
         def block(index: Value, _: list[Value]) -> None:
             self.prefetch_from(index, weights, size)
-            finished = self._finished(f.add(index, -1), f.compare("sgt", index, low), count, weights, channel)
+            for vectors in passes:
+                self._accumulate(count, vectors, weights, index)
+            finish(index)
+
+        def interleaved(index: Value, _: list[Value]) -> None:
+            self.prefetch_from(index, weights, size)
+            before = self._finished(f.add(index, -1), f.compare("sgt", index, low), count, weights, channel)
             for number, vectors in enumerate(passes):
-                tiles = self._finished_in(number, len(passes))
-                after = partial(self._after, finished, tiles, number * len(self.starts))
+                # One pass finishes both tiles, two passes one each.
+                after = partial(self._some, before, range(number, BLOCK_TILES, len(passes)))
                 self._accumulate(count, vectors, weights, index, after)
 
-        def last() -> None:
-            finished = self._finished(f.add(high, -1), f.compare("slt", low, high), count, weights, channel)
-            for tile in range(BLOCK_TILES):
-                self._pixels(finished, tile, i64(0), finished.tiles[tile].pixels)
-
-        f.loop(low, high, 1, block)
-        f.branch(f.compare("slt", low, high), last)
+        f.loop(low, high, 1, interleaved if self.interleaved else block)
+        if self.interleaved:
+            f.branch(f.compare("slt", low, high), lambda: finish(f.add(high, -1)))
 
     @property
     def _tiles(self) -> int:
         """The number of tiles of pixels."""
         return self.shape.rows * self.shape.tile_pixels.count
-
-    def _finished_in(self, number: int, passes: int) -> range:
-        """The tiles of the block before that are finished in a pass: one in each pass, or all in a long first one."""
-        if self._is_long(passes):
-            return range(BLOCK_TILES if number == 0 else 0)
-        return range(number, BLOCK_TILES, passes)
-
-    def _is_long(self, passes: int) -> bool:
-        """Whether the first of some passes takes as long as the epilogue. The accumulators then need less memory."""
-        return passes == 1 or len(self.starts) >= LONG
 
     def _held(self, count: int) -> int:
         """Bytes of the accumulators of a tile."""
@@ -136,13 +147,14 @@ class TileProducts(ContractionTasks):
     def _sums(self, block: Value, number: int, count: int) -> Value:
         """The address of the accumulators of a tile of a block.
 
-        Passes of the next block overwrite the first tile after it was finished. If the other one is not finished then,
-        that of the next block is elsewhere.
+        If the next block is multiplied before, its first pass overwrites the first tile after it was finished, but not
+        the other one: that of the next block is elsewhere.
         """
         f, held = self.f, self._held(count)
-        if number == 0 or self._is_long(-(-count // VECTORS)):
-            return f.at(self.sums, number * held)
-        return f.at(f.at(self.sums, number * held), f.mul(f.binary("and", block, i64(1)), held))
+        here = f.at(self.sums, number * held)
+        if not self.interleaved or number == 0 or count <= VECTORS:
+            return here
+        return f.at(here, f.mul(f.binary("and", block, i64(1)), held))
 
     def _tile(self, block: Value, number: int) -> PixelTile:
         """A tile of a block. A tile past the last one is the last one, which is multiplied again and has no pixels."""
@@ -166,7 +178,7 @@ class TileProducts(ContractionTasks):
         f, start = self.f, self.f.mul(tile.first, pixel)
         return f.add(f.mul(tile.row, row), start) if self.shape.rows > 1 else start
 
-    def _accumulate(self, count: int, vectors: range, weights: Value, block: Value, after: After) -> None:
+    def _accumulate(self, count: int, vectors: range, weights: Value, block: Value, after: After | None = None) -> None:
         """Emit a pass: the accumulators of some vectors of a block's tiles. `after` is emitted after each chunk."""
         f, isa, shape, registers = self.f, self.isa, self.shape, self.registers
         tiles, parameters = range(BLOCK_TILES), self.parameters(weights, count)
@@ -184,6 +196,7 @@ class TileProducts(ContractionTasks):
         def chunk(index: Value, _: list[Value]) -> None:
             taps = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
             here = f.at(weights, f.mul(index, self.chunk * stride))
+            self.prefetch_part(f.add(index, vectors.start // VECTORS * len(self.starts)))
             for number, source in enumerate(sources):
                 registers.load(PIXELS + number, f.at(source, taps), shape.in_pixel)
             for half in range(halves):
@@ -191,7 +204,8 @@ class TileProducts(ContractionTasks):
                     registers.load(WEIGHTS + n, f.at(here, (half * count + vector) * isa.bytes), stride)
                     for number in tiles:
                         registers.multiply(number * VECTORS + n, PIXELS + number, WEIGHTS + n)
-            after(index)
+            if after is not None:
+                after(index)
 
         if len(self.starts) == 1:
             chunk(i64(0), [])
@@ -201,11 +215,12 @@ class TileProducts(ContractionTasks):
             to = f.at(self._sums(block, number, count), vectors[n] * isa.bytes)
             registers.store(number * VECTORS + n, to, count * isa.bytes)
 
-    def _finished(self, block: Value, exists: Value, count: int, weights: Value, channel: Value) -> Finished:
+    def _finished(self, block: Value, exists: Value | None, count: int, weights: Value, channel: Value) -> Finished:
         """A block whose accumulators are stored. It has no pixels if it does not exist."""
         f, residual = self.f, self.shape.arithmetic.residual
         tiles = [self._tile(block, number) for number in range(BLOCK_TILES)]
-        tiles = [PixelTile(tile.row, tile.first, f.select(exists, tile.pixels, i64(0))) for tile in tiles]
+        if exists is not None:
+            tiles = [PixelTile(tile.row, tile.first, f.select(exists, tile.pixels, i64(0))) for tile in tiles]
         offsets: list[list[Value]] = []
         for tile in tiles:
             out, *others = [self._offset(tile, row, pixel) for _, row, pixel in self.operands]
@@ -215,24 +230,21 @@ class TileProducts(ContractionTasks):
         sums = [self._sums(block, number, count) for number in range(BLOCK_TILES)]
         return Finished(tiles, sums, count, self.parameters(weights, count), offsets)
 
-    def _after(self, finished: Finished, tiles: range, first: int, chunk: Value) -> None:
-        """Emit what is done after a chunk, before which others of the same pass and `first` of others were.
-
-        Some pixels of some tiles of a block are finished, and a part of the next group's weights is prefetched.
-        """
-        f = self.f
-        self.prefetch_part(f.add(chunk, first))
-        each = -(-self.height // len(self.starts))
+    def _some(self, finished: Finished, tiles: range, chunk: Value) -> None:
+        """Finish the part of some tiles that belongs to a chunk."""
+        f, each = self.f, -(-self.height // len(self.starts))
         begin = f.mul(chunk, each)
         for tile in tiles:
-            self._pixels(finished, tile, begin, f.minimum(f.add(begin, each), finished.tiles[tile].pixels))
+            self._pixels(finished, tile, (begin, f.minimum(f.add(begin, each), finished.tiles[tile].pixels)))
 
-    def _pixels(self, finished: Finished, tile: int, begin: Value, end: Value) -> None:
-        """Store the pixels `begin` to `end` of a tile."""
+    def _pixels(self, finished: Finished, tile: int, pixels: tuple[Value, Value], part: int | None = None) -> None:
+        """Store pixels of a tile, from the first to before the last. `part` is the first one's part to prefetch."""
         f, isa, shape, count = self.f, self.isa, self.shape, finished.count
         starts = [f.at(base, offset) for (base, *_), offset in zip(self.operands, finished.offsets[tile], strict=True)]
 
         def pixel(index: Value, _: list[Value]) -> None:
+            if part is not None:
+                self.prefetch_part(f.add(index, part))
             places = [
                 f.at(start, f.mul(index, stride)) for start, (*_, stride) in zip(starts, self.operands, strict=True)
             ]
@@ -240,4 +252,4 @@ class TileProducts(ContractionTasks):
             to = TileTarget(places[0], shape.out_pixel, *places[1:])
             shape.arithmetic.finish(f, isa, [sums], finished.parameters, to)
 
-        f.loop(begin, end, 1, pixel)
+        f.loop(*pixels, 1, pixel)
