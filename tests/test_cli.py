@@ -566,7 +566,7 @@ def test_compile_writes_an_object_or_a_library_and_the_header_beside_it() -> Non
         ("-o dense.dll", "dense.dll: found suffix '.dll', expected .o or .so"),
         ("-o nowhere/dense.o", "found no folder 'nowhere', expected one to write into"),
         ("-o my-net.o", "found the name 'my-net', expected a C identifier"),
-        ("-o net.o --cpu z80", "found the processor 'z80', expected native or one of: cascadelake, "),
+        ("-o net.o --cpu z80", "found the processor 'z80', expected native or one of: sapphirerapids, "),
         ("-o net.o --isa avx1024", "found the instruction set 'avx1024', expected one of: amx-int8, "),
         ("-o net.o --triple z80-unknown-cpm", "found the triple 'z80-unknown-cpm', expected one that LLVM supports"),
     ],

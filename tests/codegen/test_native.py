@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from codegen.classifier import SHAPE, classifier, image
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, SMALL_TILE, InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError
+from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime.native import NativeEngine, NativeProgram
 from zeropoint.interp import Engine, InputError, Interpreter
@@ -133,13 +135,18 @@ def test_native_code_is_an_engine() -> None:
     assert not observed
 
 
-def letters(form: str) -> int:
+def letters(isa: InstructionSet) -> int:
     """The letters of LLVM text in a program's kernels."""
-    program = NativeProgram(classifier(), form=form, cache=False)
-    text = sum(len(source.text()) for source in kernels_of(program.graph).sources.values())
-    program.close()
-    return text
+    return sum(map(len, kernels_of(steps_of(classifier(), isa)).texts.values()))
 
 
 def test_code_that_compiles_quickly_is_short() -> None:
-    assert letters("debug") < letters("light") <= letters("object")
+    isa = INSTRUCTION_SETS["avx512-vnni"]
+    assert letters(isa.unallocated) < letters(isa.unoptimized) <= letters(isa)
+
+
+@pytest.mark.parametrize(("form", "expected"), [("debug", SMALL_TILE), ("light", 14), ("object", 14)])
+def test_tiles_are_small_where_registers_do_not_matter(form: str, expected: int) -> None:
+    program = NativeProgram(classifier(), form=form, cache=False)
+    program.close()
+    assert program.isa.most_pixels == expected

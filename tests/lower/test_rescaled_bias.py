@@ -79,6 +79,7 @@ RUNTIMES = [
     "float64-away",
     "onnxruntime",
     "openvino",
+    "openvino-amx",
     "tosa-double",
     "xnnpack",
 ]

@@ -96,8 +96,9 @@ def float_means(
     Positions where the input `mask` is 0 do not count. Passes on the errors of the engine.
     """
     found = FloatMeans.of(program, samples, target, mask)
-    run, number = engine.prepare(found.observed()), count()
+    run, number = None, count()
     for sample in progress(samples, "means of channels"):
+        run = run or engine.prepare(found.observed())  # with the progress shown
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means
             run(sample, observe=found.observer(next(number)))
     return found.means

@@ -36,7 +36,9 @@ def moved_constants(
             if behind is None:
                 continue
             stated.setdefault(name, replace(behind, tensor=name))
-            if name in constants and constants[name].data_type in STORED:
+            # With constant operands only, the result is a constant, which the importer evaluates.
+            is_computed = any(other and other not in constants for other in node.input)
+            if is_computed and name in constants and constants[name].data_type in STORED:
                 found[name] = stated[name]
         else:
             for operand in operands(node):
