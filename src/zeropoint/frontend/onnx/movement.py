@@ -136,10 +136,10 @@ def _positions(size: int, start: int, end: int, step: int) -> range:
     Backwards, a start before the first element is the first element, unlike in Python, and the greatest integer as the
     end leaves out no element, as in onnxruntime.
     """
-    if step < 0:
-        start = max(start + size if start < 0 else start, 0)
-        end = None if end in GREATEST else end
-    return range(*slice(start, end, step).indices(size))
+    if step > 0:
+        return range(*slice(start, end, step).indices(size))
+    first = max(start + size if start < 0 else start, 0)
+    return range(*slice(first, None if end in GREATEST else end, step).indices(size))
 
 
 def taken(value: SSAValue, chosen: Sequence[range], build: Builder) -> SSAValue:
