@@ -179,3 +179,18 @@ def test_one_number_after_a_product(
     made = graph.node("MatMul", one, graph.cast(total, (after, 0), dtype))
     identity = np.broadcast_to(np.eye(32, dtype=np.float32), shape)
     is_predicted(graph, [graph.cast(made, (after, 1), dtype)], tmp_path, {list(graph.ports)[-1]: identity})
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+@pytest.mark.parametrize("number", range(len(TYPES)))
+def test_a_product_of_batches_with_a_bias_beside_its_operand(op: str, number: int, tmp_path: Path) -> None:
+    """As the residual sums of transformers: OpenVINO computes the bias apart, and the sum reads its casts."""
+    if not has_vnni():
+        pytest.skip("sums of two products saturate without VNNI")
+    graph, types = Graph(), TYPES[number]
+    value = graph.input((2, 5, 8), types[0])
+    made = graph.node("MatMul", value, graph.stored((8, 8), (2.0**-9, 0), np.int8))
+    made = graph.cast(graph.node("Add", made, graph.constant(graph.random.normal(0, 0.5, 8))), types[1])
+    total = graph.cast(graph.node(op, value, made), types[2])
+    last = graph.node("MatMul", total, graph.stored((8, 8), (2.0**-9, 0), np.int8))
+    is_predicted(graph, [graph.cast(last, (0.25, 9))], tmp_path)

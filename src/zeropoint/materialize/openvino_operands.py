@@ -52,9 +52,13 @@ class FileOperand:
 
     @property
     def kind(self) -> UniformQuantizedType:
-        """The operand's type."""
+        """The operand's type, also in a region that is not yet materialized."""
         assert self.argument is not None
-        return self.kernel.type_of(self.argument)
+        if self.argument in self.kernel.values:
+            return self.kernel.type_of(self.argument)
+        spec = self.kernel.region.input_specs.data[self.kernel.arguments.index(self.argument)]
+        assert isinstance(spec, UniformQuantizedType)
+        return spec
 
     @property
     def outer(self) -> SSAValue:

@@ -281,6 +281,8 @@ SLICES = {
     "both-ways": (ints(-1, 1, 1), ints(-9, 6, 4), ints(3, 2, 1), ints(-3, 2, 1)),
     "nothing": (ints(5), ints(2), ints(-1), ints(1)),
     "nothing-backwards": (ints(2), ints(5), ints(2), ints(-1)),
+    "backwards-from-before-the-first": (ints(-100), ints(np.iinfo(np.int64).min), ints(3), ints(-1)),
+    "backwards-to-the-greatest": (ints(3), ints(np.iinfo(np.int64).max), ints(3), ints(-1)),
 }
 MOVEMENT = [
     *(case(f"axis-{axis}", "Flatten", X, axis=axis) for axis in (0, 1, 3, 4, -2)),

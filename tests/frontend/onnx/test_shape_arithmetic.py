@@ -111,3 +111,50 @@ def test_floats_computed_from_shapes_are_folded(text: str, shape: tuple[int, ...
 def test_a_shape_that_a_constant_does_not_have_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="first"):
         load(onnx.parser.parse_model(MISFIT), tmp_path)
+
+
+ODD = {
+    "a shape from a start below the first dimension": "n = Shape<start = -9, end = 2>(x)",
+    "a shape to an end below the first dimension": "m = Shape<start = 1, end = -4>(x)\n n = Concat<axis = 0>(m, ones)",
+    "a slice backwards from before the first element": "n = Slice(s, before, least, zero, minus)",
+    "a slice backwards to the greatest integer": "n = Slice(s, two, greatest, zero, minus)",
+    "squeezed at no given dimension": "m = Unsqueeze(two, zero)\n k = Squeeze(m, none)\n n = Unsqueeze(k, zero)",
+    "divided toward zero": "m = Sub(two, s)\n n = Div(m, two)",
+}
+ODD_OLD = {
+    "dimensions that count from both ends": "n = Unsqueeze<axes = [-1, 0]>(s)",
+    "dimensions that count from the end": "n = Unsqueeze<axes = [-2, -1]>(s)",
+}
+ODD_MODEL = """
+<ir_version: 8, opset_import: ["" : OPSET]>
+g (float[2, 3, 4] x) => (float y)
+<int64[1] zero = {0}, int64[1] two = {2}, int64[1] minus = {-1}, int64[1] before = {-9}, int64[2] ones = {1, 1},
+ int64[1] least = {-9223372036854775807}, int64[1] greatest = {9223372036854775807}, int64[0] none = {}>
+{
+  s = Shape(x)
+  NODES
+  f = Cast<to = 1>(n)
+  first = Constant<value_int = 1>()
+  r = Gather<axis = 0>(x, first)
+  t = Gather<axis = 0>(r, first)
+  u = Gather<axis = 0>(t, first)
+  y = Add(f, u)
+}
+"""
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize(
+    ("nodes", "opset"),
+    [pytest.param(nodes, opset, id=name) for odd, opset in ((ODD, 17), (ODD_OLD, 12)) for name, nodes in odd.items()],
+)
+def test_odd_forms_are_evaluated_as_onnxruntime_does(
+    nodes: str, opset: int, folded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in graphs whose other nodes onnxscript folds, as those with floats."""
+    if folded:
+        monkeypatch.setattr(shapes, "evaluates", lambda *_: False)
+    text = ODD_MODEL.replace("NODES", nodes).replace("OPSET", str(opset))
+    proto = onnx.parser.parse_model(text)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    assert_same_as_onnxruntime(proto, tmp_path)

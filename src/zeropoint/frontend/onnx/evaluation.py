@@ -1,10 +1,12 @@
 """Evaluate integers that nodes compute from constants and shapes, where constant folding did not.
 
-The nodes are evaluated by ONNX's reference implementation.
+Nodes that move elements have the forms of the converters (`movement.py`). The others are evaluated by ONNX's reference
+implementation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.growth import result_elements
+from zeropoint.frontend.onnx.movement import sliced_positions, squeezed_shape, unsqueezed_shape
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode
 from zeropoint.ir.tensors import Array, shape_of
 
 ELEMENTS = 8192
@@ -36,8 +40,8 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
             return None
         if result_elements(node.op_type, arrays) > ELEMENTS:
             return None
-    if node.op_type == "GatherElements":
-        return _elements(node, arrays)
+    if node.op_type in _MOVES:
+        return _moved(OnnxNode(node, opset, build), arrays)
     from onnx.reference import ReferenceEvaluator  # builds a table of all operators, needed only here
 
     names = [name for name in node.output if name]
@@ -50,21 +54,59 @@ def evaluated(node: NodeProto, opset: int, build: Builder) -> list[Array] | None
     return results if all(array.size <= ELEMENTS and array.dtype.kind in "iubf" for array in results) else None
 
 
-def _elements(node: NodeProto, arrays: list[Array | None]) -> list[Array] | None:
+def _moved(node: OnnxNode, arrays: Sequence[Array | None]) -> list[Array] | None:
+    """The result of a node that moves elements; None if it is not valid, whose reason the converter reports."""
+    data, *others = arrays
+    try:
+        result = None if data is None else _MOVES[node.op_type](node, data, others)
+    except NodeError:
+        return None
+    return None if result is None else [result]
+
+
+def _elements(node: OnnxNode, data: Array, others: Sequence[Array | None]) -> Array | None:
     """`GatherElements`. ONNX's reference fails for tensors of one row."""
-    data, indices = arrays
-    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-    if data is None or indices is None or data.ndim != indices.ndim or not -data.ndim <= axis < data.ndim:
+    (indices,) = others
+    axis = node.integer("axis", 0)
+    if indices is None or data.ndim != indices.ndim or not -data.ndim <= axis < data.ndim:
         return None
     rest = [slice(size) for size in indices.shape]
     rest[axis] = slice(None)
     read = data[tuple(rest)]
     size = read.shape[axis]
     if np.delete(read.shape, axis).tolist() != np.delete(indices.shape, axis).tolist():
-        return None  # the converter reports the reason
+        return None
     if indices.size and not -size <= indices.min() <= indices.max() < size:
         return None
-    return [np.take_along_axis(read, indices, axis)]
+    return np.take_along_axis(read, indices, axis)
+
+
+def _shape(node: OnnxNode, data: Array, _: Sequence[Array | None]) -> Array:
+    """`Shape` with its bounds, which are clamped to the dimensions."""
+    sizes, start = data.shape, node.integer("start", 0)
+    return np.array(sizes[start : node.integer("end", len(sizes))], np.int64)
+
+
+def _slice(node: OnnxNode, data: Array, _: Sequence[Array | None]) -> Array:
+    return np.asarray(data[np.ix_(*sliced_positions(node, data.shape))])
+
+
+def _squeeze(node: OnnxNode, data: Array, _: Sequence[Array | None]) -> Array:
+    return data.reshape(squeezed_shape(node, data.shape))
+
+
+def _unsqueeze(node: OnnxNode, data: Array, _: Sequence[Array | None]) -> Array:
+    return data.reshape(unsqueezed_shape(node, data.shape))
+
+
+_MOVES: Mapping[str, Callable[[OnnxNode, Array, Sequence[Array | None]], Array | None]] = {
+    "GatherElements": _elements,
+    "Shape": _shape,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+}
+"""ONNX's reference gets some forms of these wrong: bounds before the first element, and negative or no dimensions."""
 
 
 def _feeds(node: NodeProto, arrays: list[Array | None]) -> dict[str, Array]:

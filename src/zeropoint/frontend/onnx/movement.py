@@ -19,6 +19,8 @@ from zeropoint.ir.tensors import shape_of
 
 DEPTH_ORDERS = {"CRD": (0, 1, 3, 5, 2, 4), "DCR": (0, 3, 5, 1, 2, 4)}
 """SpaceToDepth's permutation of [N, C, rows, block, columns, block], by mode."""
+GREATEST = (np.iinfo(np.int32).max, np.iinfo(np.int64).max)
+"""Ends of a `Slice` that mean the end of the dimension in both directions."""
 
 
 def flatten(node: OnnxNode, build: Builder) -> SSAValue:
@@ -49,22 +51,31 @@ def reshape(node: OnnxNode, build: Builder) -> SSAValue:
 def squeeze(node: OnnxNode, build: Builder) -> SSAValue:
     """`Squeeze`: `reshape` without the given dimensions, or without all dimensions of size 1."""
     value = node.operand(0)
-    shape = shape_of(value)
+    return build.reshape(value, squeezed_shape(node, shape_of(value)))
+
+
+def squeezed_shape(node: OnnxNode, shape: Sequence[int]) -> list[int]:
+    """The shape of the result of a `Squeeze`."""
     axes = node.axes(13)
     dropped = axes_of(axes, len(shape)) if axes else [axis for axis, size in enumerate(shape) if size == 1]
     if any(shape[axis] != 1 for axis in dropped):
         raise NodeError(f"found axes {list(dropped)} of shape {list(shape)}, expected dimensions of size 1")
-    return build.reshape(value, [size for axis, size in enumerate(shape) if axis not in dropped])
+    return [size for axis, size in enumerate(shape) if axis not in dropped]
 
 
 def unsqueeze(node: OnnxNode, build: Builder) -> SSAValue:
     """`Unsqueeze`: `reshape` with inserted dimensions of size 1."""
     value = node.operand(0)
+    return build.reshape(value, unsqueezed_shape(node, shape_of(value)))
+
+
+def unsqueezed_shape(node: OnnxNode, shape: Sequence[int]) -> list[int]:
+    """The shape of the result of an `Unsqueeze`. Dimensions are those of the result, in any order."""
     axes = node.axes(13) or ()
-    rank = len(shape_of(value)) + len(axes)
+    rank = len(shape) + len(axes)
     inserted = frozenset(axes_of(axes, rank))
-    sizes = iter(shape_of(value))
-    return build.reshape(value, [1 if axis in inserted else next(sizes) for axis in range(rank)])
+    sizes = iter(shape)
+    return [1 if axis in inserted else next(sizes) for axis in range(rank)]
 
 
 def transpose(node: OnnxNode, build: Builder) -> SSAValue:
@@ -93,12 +104,13 @@ def concatenated(values: Sequence[SSAValue], axis: int, build: Builder) -> SSAVa
 
 
 def slice_(node: OnnxNode, build: Builder) -> SSAValue:
-    """`Slice`: `slice`. Negative starts and ends count from the end, and all are clamped to the dimension.
-
-    A negative step becomes a forward `slice` and a `reverse`.
-    """
+    """`Slice`: `slice`. A negative step becomes a forward `slice` and a `reverse`."""
     value = node.operand(0)
-    rank = len(shape_of(value))
+    return taken(value, sliced_positions(node, shape_of(value)), build)
+
+
+def sliced_positions(node: OnnxNode, shape: Sequence[int]) -> list[range]:
+    """The elements that a `Slice` selects, as one range per dimension."""
     if node.opset < 10:
         starts, ends, named = (node.integers(name) or () for name in ("starts", "ends", "axes"))
     else:
@@ -110,12 +122,24 @@ def slice_(node: OnnxNode, build: Builder) -> SSAValue:
             f"found starts {list(starts)}, ends {list(ends)}, axes {list(axes)} and steps {list(steps)}, expected "
             f"lists of one length and no step of 0"
         )
-    axes_of(axes, rank)  # raises for repeated axes
-    chosen = [range(size) for size in shape_of(value)]
+    axes_of(axes, len(shape))  # raises for repeated axes
+    chosen = [range(size) for size in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        axis = axis_of(axis, rank)
-        chosen[axis] = range(*slice(start, end, step).indices(shape_of(value)[axis]))
-    return taken(value, chosen, build)
+        axis = axis_of(axis, len(shape))
+        chosen[axis] = _positions(shape[axis], start, end, step)
+    return chosen
+
+
+def _positions(size: int, start: int, end: int, step: int) -> range:
+    """A range of a dimension. Negative starts and ends count from the end, and all are clamped to the dimension.
+
+    Backwards, a start before the first element is the first element, unlike in Python, and the greatest integer as the
+    end leaves out no element, as in onnxruntime.
+    """
+    if step > 0:
+        return range(*slice(start, end, step).indices(size))
+    first = max(start + size if start < 0 else start, 0)
+    return range(*slice(first, None if end in GREATEST else end, step).indices(size))
 
 
 def taken(value: SSAValue, chosen: Sequence[range], build: Builder) -> SSAValue:

@@ -7,7 +7,7 @@ evaluates nodes with ONNX's reference implementation and keeps the names of the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.growth import result_elements
 from zeropoint.frontend.onnx.shape_arithmetic import evaluates
 from zeropoint.frontend.onnx.tensors import read_tensor
+from zeropoint.ir.tensors import Array
 
 _SHAPE_OPS = frozenset({"Shape", "Size"})
 _FOLDED_ELEMENTS = 8192
@@ -170,6 +171,18 @@ def is_foldable(node: NodeProto, derived: set[str]) -> bool:
     return node.op_type == "If" or any(output in derived for output in node.output)
 
 
+def _is_left(op_type: str, inputs: Sequence[Array | None], axes: Sequence[int]) -> bool:
+    """Whether a node has a form that ONNX's reference gets wrong. The importer evaluates it (`evaluation.py`).
+
+    These are slices backwards, no dimensions to squeeze, and negative `axes` as an attribute.
+    """
+    if op_type == "Slice":
+        return len(inputs) > 4 and (steps := inputs[4]) is not None and bool((steps < 0).any())
+    if op_type == "Squeeze":
+        return len(inputs) > 1 and (dropped := inputs[1]) is not None and not dropped.size
+    return op_type == "Unsqueeze" and min(axes, default=0) < 0
+
+
 def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
     """The model without the nodes that compute shapes; the model itself if it has none that the importer leaves.
 
@@ -191,6 +204,8 @@ def fold_shapes(model: ModelProto, folder: Path) -> ModelProto:
         if max((found.size for found in inputs if found is not None), default=0) > _FOLDED_ELEMENTS:
             return False
         arrays = [None if found is None else found.numpy() for found in inputs]
+        if _is_left(node.op_type, arrays, node.attributes.get_ints("axes", ())):
+            return False
         return result_elements(node.op_type, arrays) <= _FOLDED_ELEMENTS
 
     for package in ("onnx_ir", "onnxscript"):  # their warnings are hidden: the errors below report the same
