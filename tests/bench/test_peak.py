@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="needs the extra 'bench'")
 
 import peak
+from zeropoint.codegen.llvm import machine
 from zeropoint.codegen.llvm.machine import architecture, features
 from zeropoint.measure import peak as measured
 
@@ -30,6 +31,16 @@ def test_sums_of_a_form_are_numpys(form: measured.ProductForm):
     if not all(FEATURES.get(feature, False) for feature in form.features):
         pytest.skip(f"this CPU has no {form.features[0]}")
     assert measured.arithmetic(form) > 0  # raises where the sums differ
+
+
+def test_a_process_without_tile_registers_measures_the_rest(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine, "request_tiles", lambda: False)
+    machine.host.cache_clear()
+    try:
+        assert measured.arithmetic(measured.CLOCK) > 0
+    finally:
+        monkeypatch.undo()
+        machine.host.cache_clear()
 
 
 def test_sums_that_differ_are_refused():

@@ -157,8 +157,10 @@ class Native:
     """A compiled `run`. The machine code lives as long as this object."""
 
     def __init__(self, ir: str, arguments: int):
-        features = str(llvm.get_host_cpu_features().flatten())
-        here = replace(host(), cpu=str(llvm.get_host_cpu_name()), features=features)
+        given = str(llvm.get_host_cpu_features().flatten()).split(",")
+        # The processor may have tile registers that the system does not let a process use.
+        mine = [each for each in given if host().tiles is not None or not each.startswith("+amx")]
+        here = replace(host(), cpu=str(llvm.get_host_cpu_name()), features=",".join(mine))
         self._code = Loaded([compile_object(ir, here)], here)
         signature = ctypes.CFUNCTYPE(None, *[ctypes.c_int64 if i == 0 else ctypes.c_void_p for i in range(arguments)])
         self.run = signature(self._code.address("run"))
