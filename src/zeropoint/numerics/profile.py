@@ -191,25 +191,18 @@ PROFILES: dict[str, Profile] = dict(
             kernels=_K.ONNXRUNTIME,
             divides_in_f32=True,
         ),
-        # OpenVINO's CPU plugin for x64.
-        _profile(
-            "openvino",
-            _Q.RNE_BY_RANGE,
-            _R.FLOAT32_RNE,
-            _R.FLOAT32_RNE,
-            _A.FLOAT32,
-            kernels=_K.OPENVINO,
-            divides_in_f32=True,
-        ),
-        # The same on processors with AMX.
-        _profile(
-            "openvino-amx",
-            _Q.RNE_BY_RANGE,
-            _R.FLOAT32_RNE,
-            _R.FLOAT32_RNE,
-            _A.FLOAT32,
-            kernels=_K.OPENVINO_AMX,
-            divides_in_f32=True,
+        # OpenVINO's CPU plugin for x64, without and with AMX.
+        *(
+            _profile(
+                kernels.value,
+                _Q.RNE_BY_RANGE,
+                _R.FLOAT32_RNE,
+                _R.FLOAT32_RNE,
+                _A.FLOAT32,
+                kernels=kernels,
+                divides_in_f32=True,
+            )
+            for kernels in (_K.OPENVINO, _K.OPENVINO_AMX)
         ),
         # The reference for measuring rounding errors.
         _profile("exact", _Q.RNE_AFTER_ZERO_POINT, _R.EXACT, _R.EXACT, _A.FLOAT64),

@@ -70,8 +70,7 @@ class TileProducts(ContractionTasks):
         f, size = self.f, self.shape.group_bytes(self.isa, count)
         passes = [range(begin, min(begin + VECTORS, count)) for begin in range(0, count, VECTORS)]
         # A chunk of a pass takes about as long as a pixel of the epilogue.
-        self.pixel_parts = len(passes) * len(self.starts)
-        parts = self.pixel_parts + BLOCK_TILES * self.height
+        parts = self._chunks(count) + BLOCK_TILES * self.height
         self.prefetch_group(self.shape.tiles(self.isa, count), parts, size)
 
         def block(index: Value, _: list[Value]) -> None:
@@ -86,6 +85,10 @@ class TileProducts(ContractionTasks):
                     finish()
 
         f.loop(low, high, 1, block)
+
+    def _chunks(self, count: int) -> int:
+        """The number of chunks in all passes of a block."""
+        return -(-count // VECTORS) * len(self.starts)
 
     @property
     def _tiles(self) -> int:
@@ -158,7 +161,7 @@ class TileProducts(ContractionTasks):
         held = f.at(self.sums, number * self.height * count * isa.bytes)
 
         def pixel(index: Value, _: list[Value]) -> None:
-            self.prefetch_part(f.add(index, self.pixel_parts + number * self.height))
+            self.prefetch_part(f.add(index, self._chunks(count) + number * self.height))
             beside = [f.at(other, f.mul(index, residual.pixel)) for other in others] if residual else []
             to = TileTarget(f.at(target, f.mul(index, shape.out_pixel)), shape.out_pixel, *beside)
             vectors = f.vectors(isa.i32, f.at(held, f.mul(index, count * isa.bytes)), count)

@@ -178,7 +178,9 @@ class Loaded:
 
     def __init__(self, objects: Iterable[bytes], isa: InstructionSet):
         if "+amx-tile" in isa.features and not request_tiles():
-            raise CodegenError(f"found a process that may not use tile registers, expected one for {isa.name}")
+            raise CodegenError(
+                f"found a process that may not use tile registers, expected one for {isa.name}; use avx512-vnni"
+            )
         builder = _llvm.JITLibraryBuilder().add_current_process()  # memcpy and memset, which LLVM inserts
         for data in objects:
             builder.add_object_img(data)

@@ -174,10 +174,10 @@ class _Contraction:
         steps, pixel = -(-channels // self._together), self.values.image_strides(source)[3]
         whole = -(-steps // 4) * 4
         is_longer = whole // tile_chunk(whole) < steps // tile_chunk(steps)
-        bytes_ = self.isa.tiles is not None and self.match.arithmetic is not None and self.match.source_bytes == 1
+        in_tiles = self.isa.tiles is not None and self.match.arithmetic is not None and self.match.source_bytes == 1
         # The channels of a group are not the first ones of the pixel.
         alone = channels == self.values.image(source)[1]
-        return whole if bytes_ and alone and is_longer and 4 * whole <= pixel else steps
+        return whole if in_tiles and alone and is_longer and 4 * whole <= pixel else steps
 
     def _channels(self, view: View, channels: slice) -> View:
         """The view of some channels of an image."""
