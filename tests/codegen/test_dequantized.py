@@ -126,6 +126,22 @@ def test_the_tail_joins_the_kernel(rows: int) -> None:
     )
 
 
+@pytest.mark.parametrize("form", ["8 bits, blocks with zero points", "4 bits, a scale per channel"])
+def test_a_factor_per_channel_joins_the_kernel(form: str) -> None:
+    (m, k, n), kind, block, turned = FORMS[form]
+    factor = RANDOM.normal(size=n).tolist()
+    tail = f"""%f = stablehlo.constant dense<{factor}> : tensor<{n}xf32>
+        %g = stablehlo.broadcast_in_dim %f, dims = [1] : (tensor<{n}xf32>) -> tensor<{m}x{n}xf32>
+        %u = stablehlo.multiply %y, %g : tensor<{m}x{n}xf32>
+        %t = stablehlo.add %u, %z"""
+    built = program((m, k, n), kind, block, turned=turned, tail=tail)
+    x, z = RANDOM.normal(size=(m, k)).astype(np.float32), RANDOM.normal(size=(m, n)).astype(np.float32)
+    kernels = [op.kind.data for op in group(built, isa="portable").entry.ops if isinstance(op, KernelOp)]
+    assert kernels == ["contraction"]
+    native = NativeProgram(built, guarded=True)
+    np.testing.assert_array_equal(native.run_values([x, z])[0], Interpreter(built).run_values([x, z])[0])
+
+
 @pytest.mark.parametrize(("shape", "kind", "block"), [((2, 10, 5), "i4", None), ((2, 12, 5), "i4", 6)])
 def test_terms_that_fill_no_words_are_dequantized_when_compiled(
     shape: tuple[int, int, int], kind: str, block: int | None

@@ -305,15 +305,15 @@ class _Layout:
 
     def _read(self, op: KernelOp, source: SSAValue, match: ContractionMatch) -> View:
         """The source of a contraction, in a layout that its kernel can read."""
+        padding = None if match.windows is None else match.windows.padding
         if match.arithmetic is not None:
             if match.windows is not None and match.windows.reads_rows and self.values.has_rows(self.views[source]):
                 return self.views[source]
-            view = self.operands.fitting(op, source, 16 if match.depthwise else 4)
+            view = self.operands.fitting(op, source, 16 if match.depthwise else 4, padding)
             return view if match.matrix is None else self.operands.even(op, view)
-        view = self.views[source]
-        if match.matrix is not None or match.depthwise or self.values.image_strides(view)[1] != view.itemsize:
-            return self.operands.lined(op, source)
-        return view
+        if match.matrix is not None or match.depthwise:
+            return self.operands.lined(op, source, padding)
+        return self.operands.interleaved(op, source, padding)
 
     def _added(self, op: KernelOp, other: SSAValue, match: ContractionMatch) -> View:
         """The value that a contraction adds at its end, or its factors, in a layout that the kernel can read."""

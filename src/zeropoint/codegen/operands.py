@@ -20,16 +20,15 @@ class Operands:
     def __init__(self, values: Values, allocation: Allocation, views: Mapping[SSAValue, View]):
         self._values, self._allocation, self._views = values, allocation, views
 
-    def fitting(self, op: Operation, value: SSAValue, multiple: int = 16) -> View:
+    def fitting(self, op: Operation, value: SSAValue, multiple: int = 16, padding: Halo | None = None) -> View:
         """A value for kernels that read `multiple` bytes of adjacent channels (of images) or elements at once.
 
-        Such reads stay inside the buffer. A value with another layout is copied.
+        Such reads stay inside the buffer. A value with another layout is copied, with `padding` around the copy.
         """
         view = self._views[value]
         if self._values.fits(view, multiple):
             return view
-        made = self._values.fresh(view.shape, view.dtype)
-        return self._allocation.copy(op, view, made)
+        return self._copied(op, view, 16, padding)
 
     def adjacent(self, op: Operation, value: SSAValue) -> View:
         """A value for a loop nest on 8-bit integers, read in place if the kernel can read the caller's layout."""
@@ -37,21 +36,30 @@ class Operands:
         is_adjacent = inner < 0 or view.strides[inner] == view.itemsize
         return self.fitting(op, value) if view.activations or not is_adjacent else view
 
-    def lined(self, op: Operation, value: SSAValue) -> View:
-        """A value in whole cache lines. A value with another layout is copied."""
+    def interleaved(self, op: Operation, value: SSAValue, padding: Halo | None) -> View:
+        """An image whose channels are adjacent. An image with another layout is copied, with `padding` around it."""
+        view = self._views[value]
+        if self._values.image_strides(view)[1] == view.itemsize:
+            return view
+        return self._copied(op, view, 16, padding)
+
+    def lined(self, op: Operation, value: SSAValue, padding: Halo | None = None) -> View:
+        """A value in whole cache lines. A value with another layout is copied, with `padding` around the copy."""
         view, inner = self._views[value], self._values.innermost(value)
         even = self._values.is_image(value) or has_even_rows(view)
         # Kernels of floats load and store whole cache lines at the ends of rows, beyond the last element.
         if view.is_aligned(inner, ALIGNMENT) and view.strides[inner] == view.itemsize and even:
             return view
-        made = self._values.fresh(view.shape, view.dtype, ALIGNMENT)
-        return self._allocation.copy(op, view, made)
+        return self._copied(op, view, ALIGNMENT, padding)
 
     def surrounded(self, op: Operation, view: View, padding: Halo | None) -> View:
         """An image with padding around it. It is copied if its buffer does not have the padding."""
         if padding is None or (view.halo is not None and holds(view.halo, padding)):
             return view
-        made = self._allocation.padded(op, view.shape, view.dtype, 16 if view.dtype == BYTE else ALIGNMENT, padding)
+        return self._copied(op, view, 16 if view.dtype == BYTE else ALIGNMENT, padding)
+
+    def _copied(self, op: Operation, view: View, multiple: int, padding: Halo | None) -> View:
+        made = self._allocation.padded(op, view.shape, view.dtype, multiple, padding)
         return self._allocation.copy(op, view, made)
 
     def even(self, op: Operation, view: View) -> View:

@@ -14,7 +14,7 @@ from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, vector
+from zeropoint.codegen.llvm.types import Value, constant, vector
 from zeropoint.numerics import CommonScaleSum
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN
@@ -311,9 +311,10 @@ class Integers(_IntegerSums):
 class Floats:
     """f32 times f32. Each multiply-add is rounded once, in order.
 
-    Parameters are the biases. They are added last, and are never -0, so that a sum of -0 becomes +0. `bounds` clamp the
-    sum after the bias is added; with `bounds_last`, after the residual is added. With `sparse`, weights of -0 are
-    skipped for every input.
+    Parameters are the biases. They are added last, and are never -0, so that a sum of -0 becomes +0. With `scaled`,
+    parameters are biases and factors, by which sums are multiplied before the biases are added. `bounds` clamp the sum
+    after the bias is added; with `bounds_last`, after the residual is added. With `sparse`, weights of -0 are skipped
+    for every input.
     """
 
     halves = 1
@@ -325,10 +326,11 @@ class Floats:
     bounds_last: bool = False
     residual: Residual | None = None
     sparse: bool = False
+    scaled: bool = False
 
     def size(self, isa: InstructionSet, count: int) -> int:
-        """Bytes of the biases."""
-        return count * isa.bytes
+        """Bytes of the biases and factors."""
+        return (2 if self.scaled else 1) * count * isa.bytes
 
     def starts(self, f: Function, isa: InstructionSet, parameters: Value, count: int) -> list[Value]:
         """Zeros, because the biases are added last."""
@@ -344,10 +346,20 @@ class Floats:
         return plus_product(f, isa, f.bits(word, acc.type), f.bits(weight, acc.type), acc)
 
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
-        """Add the bias, clamp, add the residual, store."""
-        biases = f.vectors(pixels[0][0].type, parameters, len(pixels[0]))
-        sums = [[f.binary("fadd", acc, bias) for acc, bias in zip(each, biases, strict=True)] for each in pixels]
+        """Multiply by the factor, add the bias, clamp, add the residual, store."""
+        count, type_ = len(pixels[0]), pixels[0][0].type
+        biases = f.vectors(type_, parameters, count)
+        factors = f.vectors(type_, parameters, count, count) if self.scaled else [None] * count
+        own = list(zip(factors, biases, strict=True))
+        sums = [[self.affine(f, acc, *numbers) for acc, numbers in zip(each, own, strict=True)] for each in pixels]
         self.store(f, isa, sums, to)
+
+    def affine(self, f: Function, value: Value, factor: Value | None, bias: Value) -> Value:
+        """A sum of products, times the factor if there is one, plus the bias."""
+        if factor is not None:
+            # As without a factor, a sum of -0 becomes +0 first.
+            value = f.binary("fmul", f.binary("fadd", value, constant(value.type, 0.0)), factor)
+        return f.binary("fadd", value, bias)
 
     def store(self, f: Function, isa: InstructionSet, pixels: TileSums, to: TileTarget) -> None:
         """Clamp, add the residual, store."""
@@ -369,14 +381,23 @@ class Floats:
         low, high = self.bounds
         return f.intrinsic("minimum", f.intrinsic("maximum", value, low), high)
 
-    def pack(self, isa: InstructionSet, groups: ChannelGroups, weights: FloatArray, bias: FloatArray) -> bytes:
-        """Pack weights (steps, channels) f32 and biases (channels,) for groups."""
-        del isa
+    def numbers(self, bias: FloatArray, factor: FloatArray | None) -> list[FloatArray]:
+        """The parameters (channels,) in the order of the kernel. Without factors, a bias of -0 becomes +0."""
+        return [bias + np.float32(0)] if factor is None else [bias, factor]
+
+    def pack(
+        self,
+        groups: ChannelGroups,
+        weights: FloatArray,
+        bias: FloatArray,
+        factor: FloatArray | None,
+    ) -> bytes:
+        """Pack weights (steps, channels) f32, biases (channels,) and factors (channels,) for groups."""
         parts: list[bytes] = []
         for _, covered in groups:
             laid = of_channels(weights, covered, np.float32).swapaxes(0, 1)
-            biases = of_channels(bias, covered, np.float32) + np.float32(0)
-            parts.append(side_by_side(laid, biases).tobytes())
+            numbers = [of_channels(row, covered, np.float32) for row in self.numbers(bias, factor)]
+            parts.append(side_by_side(laid, *numbers).tobytes())
         return b"".join(parts)
 
 

@@ -1,6 +1,6 @@
 """Depthwise convolution of floats, vector by vector of channels: the taps of an output in order, then the bias.
 
-The parameters of each vector of channels are the weights of all taps and the bias.
+The parameters of each vector of channels are the weights of all taps, the bias and, if sums are scaled, the factor.
 """
 
 from __future__ import annotations
@@ -47,20 +47,23 @@ class FloatDepthwise(WindowShape):
         """Chunks of a row."""
         return -(-self.width // self.chunk)
 
-    def pack(self, isa: InstructionSet, weights: FloatArray, bias: FloatArray) -> bytes:
-        """Pack weights (kernel rows, kernel columns, channels) and biases (channels,) as the kernel reads them."""
-        rows, columns, channels = weights.shape
-        laid = np.zeros((rows * columns + 1, self.channels), np.float32)
-        laid[:-1, :channels] = weights.reshape(-1, channels)
-        # A bias of -0 becomes +0, so that a sum of -0 plus the bias is +0, as specified.
-        laid[-1, :channels] = bias + np.float32(0)
-        return laid.reshape(rows * columns + 1, -1, isa.width).transpose(1, 0, 2).tobytes()
+    @property
+    def parameters(self) -> int:
+        """The number of vectors of parameters of each vector of channels."""
+        return self.kernel[0] * self.kernel[1] + (2 if self.arithmetic.scaled else 1)
+
+    def pack(self, isa: InstructionSet, weights: FloatArray, bias: FloatArray, factor: FloatArray | None) -> bytes:
+        """Pack weights (kernel rows, kernel columns, channels), biases and factors (channels,) for the kernel."""
+        channels = weights.shape[-1]
+        given = np.concatenate([weights.reshape(-1, channels), self.arithmetic.numbers(bias, factor)])
+        laid = np.zeros((self.parameters, self.channels), np.float32)
+        laid[:, :channels] = given
+        return laid.reshape(self.parameters, -1, isa.width).transpose(1, 0, 2).tobytes()
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
         """`void name(input, parameters, output, begin, end)`: tasks begin to end."""
         f = module.kernel(name, "noalias in", "noalias w", "noalias out")
         source, parameters, out, begin, end = f.arguments
-        taps = self.kernel[0] * self.kernel[1]
 
         def task(index: Value, _: list[Value]) -> None:
             y, number = f.divided(index, self.chunks)
@@ -72,7 +75,7 @@ class FloatDepthwise(WindowShape):
 
             def block(index: Value, _: list[Value]) -> None:
                 offset = f.mul(index, isa.bytes)
-                mine = f.at(parameters, f.mul(index, (taps + 1) * isa.bytes))
+                mine = f.at(parameters, f.mul(index, self.parameters * isa.bytes))
                 self._columns(f, isa, f.at(here, offset), mine, f.at(there, offset))
 
             f.loop(0, self.vectors(isa), 1, block, entered=True)
@@ -98,6 +101,9 @@ class FloatDepthwise(WindowShape):
         type_ = vector(isa.width, "float")
         rows, columns = self.kernel
         bias = f.load(type_, parameters, rows * columns * isa.bytes, align=isa.bytes)
+        factor = None
+        if self.arithmetic.scaled:
+            factor = f.load(type_, parameters, (rows * columns + 1) * isa.bytes, align=isa.bytes)
         sums = self.arithmetic.starts(f, isa, parameters, count)
         loaded: dict[int, Value] = {}
         for ky in range(rows):
@@ -110,4 +116,5 @@ class FloatDepthwise(WindowShape):
                         loaded[offset] = f.load(type_, source, offset)
                     sums[x] = self.arithmetic.step(f, isa, sums[x], loaded[offset], weight)
         for x, value in enumerate(sums):
-            f.store(self.arithmetic.clamped(f, isa, f.binary("fadd", value, bias)), out, x * self.out_pixel)
+            result = self.arithmetic.clamped(f, isa, self.arithmetic.affine(f, value, factor, bias))
+            f.store(result, out, x * self.out_pixel)

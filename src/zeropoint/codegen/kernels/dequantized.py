@@ -85,24 +85,23 @@ class PackedFloats(Extended[Floats]):
 
     def pack(
         self,
-        isa: InstructionSet,
         groups: ChannelGroups,
         stored: IntArray,
         bias: FloatArray,
+        factor: FloatArray | None,
         scales: FloatArray,
         points: IntArray,
     ) -> bytes:
-        """Pack weights (terms, channels), biases (channels,), scales and points (blocks, channels) for groups."""
-        del isa
+        """Pack weights (terms, channels), biases and factors (channels,), scales and points (blocks, channels)."""
         words = self._words(stored)
         pairs = zip(scales, points, strict=True)
-        numbers = [row for scale, point in pairs for row in ((scale, point) if self.points else (scale,))]
+        numbers = self.inner.numbers(bias, factor)
+        numbers += [row for scale, point in pairs for row in ((scale, point) if self.points else (scale,))]
         parts: list[bytes] = []
         for _, covered in groups:
             laid = np.ascontiguousarray(words[:, covered].swapaxes(0, 1))
             given = [of_channels(row, covered, np.float32) for row in numbers]
-            biases = of_channels(bias, covered, np.float32) + np.float32(0)
-            parts.append(side_by_side(laid, biases, *given).tobytes())
+            parts.append(side_by_side(laid, *given).tobytes())
         return b"".join(parts)
 
     def _words(self, stored: IntArray) -> AnyArray:

@@ -5,7 +5,7 @@
 %y   = fxpmath.requantize %sum                          i8; the match starts here, backwards
      | uniform_dequantize %sum                          f32 from i32; the match starts here, backwards
      | %sum itself, for floats
-%z   = weighted_sum %y, %other | bounds, add %other     the tail, if nothing else uses %y
+%z   = weighted_sum %y, %other | multiply, bounds, add  the tail, if nothing else uses %y
 """
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ def match_dequantize(values: Values, op: hlo.UniformDequantizeOp) -> Match | Dec
     if is_depthwise(weights):
         return Declined("found a depthwise convolution, whose kernel does not dequantize accumulators")
     tail = followed(values, op.result, residual=takes_residual(weights))
-    if tail.bias is not None:
-        return Declined("found a float bias after the accumulators")
+    if tail.factor is not None or tail.bias is not None:
+        return Declined("found a float factor or bias after the accumulators")
     scales = ExpressedMatch(np.broadcast_to(type_.scales, (shape[axis],)))
     return ContractionMatch(describe(op), source, weights, bias, tail, scales).match
 
@@ -236,7 +236,9 @@ def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Ma
         return Declined("found infinite weights, whose products with the zeros between elements are NaN")
     tail = followed(values, op.result, residual=takes_residual(weights))
     channels = channels_of(weights, source, values)
-    bias = np.zeros(channels, np.float32) if tail.bias is None else np.broadcast_to(tail.bias, (channels,))
+    # x + -0 is x also for a product of -0. Sums without a factor are never -0.
+    none = np.float32(0 if tail.factor is None else -0.0)
+    bias = np.broadcast_to(none if tail.bias is None else tail.bias, (channels,))
     return ContractionMatch(describe(op), source, weights, bias, tail, None).match
 
 

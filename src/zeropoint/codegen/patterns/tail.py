@@ -1,7 +1,8 @@
 """The tail of a contraction: ops that join its kernel, if no other op uses the intermediate value.
 
 %z = weighted_sum %y, %other            for i8
-%z = clamp(add(add(%y, bias), %other))  for floats; each op is optional, and the clamp may come before %other
+%z = clamp(add(add(multiply(%y, factor), bias), %other))  for floats; each op is optional, and the clamp may come
+                                                           before %other
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.codegen.values import Values
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.fxpmath import RequantizeOp, WeightedSumOp
-from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp
+from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ClampOp, MaximumOp, MinimumOp, MultiplyOp
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.numerics import CommonScaleSum
@@ -25,11 +26,12 @@ from zeropoint.numerics import CommonScaleSum
 class Tail:
     """The tail of a contraction. `result` is its last value, and `other` is an added value.
 
-    `bounds_last` is set if the clamp comes after the addition of `other`. `sum` is the addition of stored integers.
-    `first` is set if `other` is the first operand of `sum`.
+    `factor` and `bias` have one number per channel. `bounds_last` is set if the clamp comes after the addition of
+    `other`. `sum` is the addition of stored integers. `first` is set if `other` is the first operand of `sum`.
     """
 
     result: SSAValue
+    factor: Array | None = None
     bias: Array | None = None
     bounds: tuple[float, float] | None = None
     bounds_last: bool = False
@@ -65,6 +67,8 @@ def _longer(values: Values, tail: Tail) -> Tail | None:
     op = uses[0].operation if len(uses) == 1 else None
     if isinstance(op, AddOp):
         return _added(values, tail, op, op.operands[1 - uses[0].index])
+    if isinstance(op, MultiplyOp):
+        return _multiplied(values, tail, op, op.operands[1 - uses[0].index])
     if op is None or tail.bounds is not None:
         return None
     bounds = _bounds(values, op, uses[0].index)
@@ -74,16 +78,28 @@ def _longer(values: Values, tail: Tail) -> Tail | None:
 
 
 def _added(values: Values, tail: Tail, op: AddOp, other: SSAValue) -> Tail | None:
-    broadcast = defining_op(other)
-    along = isinstance(broadcast, BroadcastInDimOp) and array_values(broadcast.broadcast_dimensions) == (
-        values.innermost(other),
-    )
-    bias = values.constant(broadcast.operand) if isinstance(broadcast, BroadcastInDimOp) and along else None
+    bias = _per_channel(values, other)
     if bias is not None and tail.bias is None and tail.bounds is None and tail.other is None:
         return replace(tail, result=op.result, bias=bias)
     if tail.other is None and values.has(other) and values.constant(other) is None:
         return replace(tail, result=op.result, other=other)
     return None
+
+
+def _multiplied(values: Values, tail: Tail, op: MultiplyOp, other: SSAValue) -> Tail | None:
+    factor = _per_channel(values, other)
+    if factor is None or any(part is not None for part in (tail.factor, tail.bias, tail.bounds, tail.other)):
+        return None
+    return replace(tail, result=op.result, factor=factor)
+
+
+def _per_channel(values: Values, value: SSAValue) -> Array | None:
+    """The numbers of a constant that is broadcast along the channels; None for other values."""
+    op = defining_op(value)
+    if not isinstance(op, BroadcastInDimOp):
+        return None
+    along = array_values(op.broadcast_dimensions) == (values.innermost(value),)
+    return values.constant(op.operand) if along else None
 
 
 def _bounds(values: Values, op: Operation, index: int) -> tuple[float, float] | None:

@@ -248,7 +248,7 @@ class _Contraction:
         else:
             assert output is None
             kernel = FloatDepthwise(**vars(shape), arithmetic=self._floats((0, 0), sparse=sparse))
-            packed = kernel.pack(self.isa, weights, bias)
+            packed = kernel.pack(self.isa, weights, bias, self._factor())
         operations = 2 * height * width * weights.size
         self._images(kernel, [source], target, self.graph.parameters(packed), operations)
 
@@ -311,7 +311,12 @@ class _Contraction:
     def _floats(self, residual: tuple[int, int], *, sparse: bool = False) -> Floats:
         tail = self.match.tail
         added = None if tail.other is None else Residual(*residual, first=False, total=None)
-        return Floats(tail.bounds, tail.bounds_last, added, sparse)
+        return Floats(tail.bounds, tail.bounds_last, added, sparse, scaled=tail.factor is not None)
+
+    def _factor(self, chosen: slice = slice(None)) -> Array | None:
+        """The factors of the chosen channels of floats."""
+        factor = self.match.tail.factor
+        return None if factor is None else np.broadcast_to(factor, self.match.bias.shape)[chosen]
 
     @property
     def _pairs(self) -> bool:
@@ -356,10 +361,10 @@ class _Contraction:
             own = output.scales if isinstance(output, ExpressedMatch) else output
             packed = arithmetic.pack(isa, groups, terms, bias, own, blocks.factors, blocks.corrections)
         elif isinstance(arithmetic, PackedFloats) and isinstance(given := self.match.weights, Dequantized):
-            packed = arithmetic.pack(isa, groups, given.stored, bias, given.scales, given.points)
+            packed = arithmetic.pack(groups, given.stored, bias, self._factor(chosen), given.scales, given.points)
         else:
             assert isinstance(arithmetic, Floats)
-            packed = arithmetic.pack(isa, groups, steps, bias)
+            packed = arithmetic.pack(groups, steps, bias, self._factor(chosen))
         return [self.graph.parameters(packed)]
 
 
