@@ -30,7 +30,7 @@ class ContractionTasks(ABC):
         *self.others, self.weights = others
         self.starts = self._starts()
         self.lines = 0
-        """The number of cache lines of the next group's weights in a part (`prefetch_group`)."""
+        """The number of cache lines of weights in a part (`prefetch_group`)."""
         self.parts, self.ahead = 1, self.weights
 
     def _starts(self) -> list[int]:
@@ -88,17 +88,18 @@ class ContractionTasks(ABC):
         return self.own or self.f.at(weights, self.shape.weight_bytes(self.isa, count))
 
     def prefetch_group(self, tiles: int, parts: int, size: int) -> None:
-        """Divide the next group's weights, which have `size` bytes, into equal parts: `parts` for each of `tiles`.
+        """Divide weights of `size` bytes into equal parts: `parts` for each of `tiles`.
 
-        They follow in memory. The last group is followed by the weights of the next kernel.
+        They are those of the next group or block, which follow in memory. The last group is followed by the weights of
+        the next kernel.
         """
         self.parts = parts
         self.lines = -(-size // (ALIGNMENT * tiles * parts)) if tiles <= PREFETCHING_TILES else 0
 
-    def prefetch_from(self, index: Value, weights: Value, size: int) -> None:
-        """Let tile `index` prefetch its parts of the weights that follow `size` bytes of `weights`."""
+    def prefetch_from(self, index: Value, ahead: Value) -> None:
+        """Let tile `index` prefetch its parts of the weights at `ahead`."""
         f = self.f
-        self.ahead = f.at(f.at(weights, size), f.mul(index, self.lines * self.parts * ALIGNMENT))
+        self.ahead = f.at(ahead, f.mul(index, self.lines * self.parts * ALIGNMENT))
 
     def prefetch_part(self, number: Value | None = None) -> None:
         """Prefetch a part of the tile; without a number, the first one."""

@@ -74,7 +74,7 @@ class TileProducts(ContractionTasks):
         self.prefetch_group(self.shape.tiles(self.isa, count), parts, size)
 
         def block(index: Value, _: list[Value]) -> None:
-            self.prefetch_from(index, weights, size)
+            self.prefetch_from(index, f.at(weights, size))
             for vectors in passes:
                 self._accumulate(count, vectors, weights, index)
             for number in range(BLOCK_TILES):

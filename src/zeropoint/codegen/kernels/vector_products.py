@@ -15,6 +15,7 @@ from zeropoint.codegen.kernels.tiles import Part, Split, divisor
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, i64, vector
+from zeropoint.codegen.parameters import ALIGNMENT
 
 LATENCY = 10
 """The number of independent dot products that are needed to issue two per cycle."""
@@ -50,29 +51,45 @@ class VectorProducts(ContractionTasks):
         self.prefetch_group(tiles, len(self.starts), size)
         blocks = shape.blocks(self.isa, count)
 
-        def every(work: TileWork) -> None:
-            f.loop(low, high, 1, lambda index, _: self._at_tile(index, count, weights, channel, pixels, work))
+        def every(ahead: Value, work: TileWork) -> None:
+            """Emit `work` on every tile. It prefetches from `ahead`."""
 
+            def one(index: Value, _: list[Value]) -> None:
+                self.prefetch_from(index, ahead)
+                self._at_tile(index, channel, pixels, work)
+
+            f.loop(low, high, 1, one)
+
+        following = f.at(weights, size)
         if shape.paneled:
             assert isinstance(shape.arithmetic, PackedFloats)
-            return self._panels(shape.arithmetic, count, weights, every)
+            return self._panels(shape.arithmetic, count, weights, partial(every, following))
         if blocks == 1:
-            return every(partial(self._tile, count, weights))
-        each = len(self.starts) // blocks
-        every(partial(self._begin, count, weights))
+            return every(following, partial(self._tile, count, weights))
+        self._in_blocks(blocks, count, weights, tiles, every)
+
+    def _in_blocks(
+        self, blocks: int, count: int, weights: Value, tiles: int, every: Callable[[Value, TileWork], None]
+    ) -> None:
+        """Compute `tiles` tiles, block by block of steps. The tiles of a block prefetch the weights of the next one."""
+        f, each = self.f, len(self.starts) // blocks
+        step = self.chunk * self.shape.arithmetic.halves * count * self.isa.bytes
+        every(weights, partial(self._begin, count, weights))
+        self.prefetch_group(tiles, each, each * step)
 
         def block(index: Value, _: list[Value]) -> None:
             first = f.mul(index, each)
-            every(partial(self._continue, count, weights, (first, f.add(first, each))))
+            last = f.add(first, each)
+            # Parts of a tile have the numbers of chunks, which begin at `first`.
+            ahead = f.at(f.at(weights, f.mul(last, step)), f.mul(first, -self.lines * ALIGNMENT))
+            every(ahead, partial(self._continue, count, weights, (first, last)))
 
         f.loop(0, blocks, 1, block, entered=True)
-        return every(partial(self._end, count, weights))
+        every(weights, partial(self._end, count, weights))
 
-    def _at_tile(self, index: Value, count: int, weights: Value, channel: Value, pixels: Split, work: TileWork) -> None:
+    def _at_tile(self, index: Value, channel: Value, pixels: Split, work: TileWork) -> None:
         """Emit `work` on tile `index`, which has one of two sizes."""
         f, shape = self.f, self.shape
-        size = shape.group_bytes(self.isa, count)
-        self.prefetch_from(index, weights, size)
         y, x = i64(0), index
         if shape.rows > 1:
             y, x = f.divided(index, pixels.count)
