@@ -27,13 +27,17 @@ class RowProduct:
     bits: int = 8
     seed: int = 0
     extreme: bool = False
-    """Weights of -127 and 127 only."""
+    """Weights of -127 and 127 only; in the first two channels, of one of them."""
 
     @cached_property
     def weights(self) -> Array:
         random = np.random.default_rng(self.seed)
         shape = (self.terms, self.channels)
-        return random.choice([-127, 127], shape) if self.extreme else random.integers(-127, 128, shape)
+        if not self.extreme:
+            return random.integers(-127, 128, shape)
+        chosen = random.choice([-127, 127], shape)
+        chosen[:, :1], chosen[:, 1:2] = 127, -127
+        return chosen
 
     @cached_property
     def bias(self) -> Array:

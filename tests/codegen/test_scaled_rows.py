@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from xdsl.dialects.builtin import i32
+from xdsl.utils.test_value import create_ssa_value
 
 from codegen.exactness import HERE, assert_native_is_exact
 from row_scaled import HOSTILE, RowProduct
@@ -10,6 +13,7 @@ from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.scaled_rows import ScaledRows
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.lowering import steps_of
+from zeropoint.codegen.patterns.scaled_rows import RowFactor
 from zeropoint.lower import integer_program
 
 PROFILES = ("fixed16", "fixed32", "float32-rne")
@@ -29,3 +33,26 @@ def test_the_factor_of_a_row_is_a_part_of_the_contraction(case: RowProduct) -> N
     kernels = [step.kernel for step in steps_of(program, HERE[-1]).steps]
     products = [kernel for kernel in kernels if isinstance(kernel, Contraction)]
     assert [type(kernel.arithmetic) for kernel in products] == [ScaledRows] * 2
+
+
+@pytest.mark.parametrize(
+    ("bounds", "totals", "short"),
+    [
+        ((-32768, 32767), (-32768, 32767), True),
+        ((-32769, 0), (0, 0), False),
+        ((0, 32768), (0, 0), False),
+        ((0, 0), (-32769, 0), False),
+        ((0, 0), (0, 32768), False),
+    ],
+)
+def test_numbers_of_16_bits_are_told_from_wider_ones(bounds: tuple[int, int], totals: tuple[int, int], short: bool):
+    value = create_ssa_value(i32)
+    factor = RowFactor(value, 1, value, bounds, np.array(totals), (0, 7), np.zeros(2, np.int64))
+    assert factor.short == short
+
+
+def test_sums_of_16_bit_numbers_and_of_wider_ones_are_tried() -> None:
+    programs = (integer_program(case.program("fixed32")) for case in HOSTILE)
+    kernels = [step.kernel for program in programs for step in steps_of(program, HERE[-1]).steps]
+    found = {k.arithmetic.short for k in kernels if isinstance(k, Contraction) and isinstance(k.arithmetic, ScaledRows)}
+    assert found == {False, True}

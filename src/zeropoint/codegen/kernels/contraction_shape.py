@@ -13,7 +13,7 @@ import numpy as np
 
 from zeropoint.codegen.kernels.arithmetic import Arithmetic
 from zeropoint.codegen.kernels.requantize import GROUP
-from zeropoint.codegen.kernels.tiles import Split, balanced, divisor, greedy
+from zeropoint.codegen.kernels.tiles import NEAR, Split, balanced, divisor, greedy
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.tile_registers import ROWS
 from zeropoint.numerics.arrays import IntArray
@@ -40,6 +40,10 @@ FEWEST = 6
 """The least number of pixels for which tile registers are used. Fewer have the time of reading the weights."""
 SAVED = 1.5
 """The least number of cycles that tile registers save for each pixel and vector, because they cost as many."""
+PIECE = 1 << 15
+"""The least number of bytes of pixels that are computed for all channels before the next ones, in large images."""
+FEWEST_SHARED = 6
+"""The least number of tiles of pixels that threads share. Shares of fewer tiles differ too much."""
 MANY = 24
 """The number of pixels from which packed weights are dequantized to memory, panel by panel, for all tiles of pixels."""
 
@@ -196,8 +200,41 @@ class ContractionShape:
             return -(-self.rows * self.tile_pixels.count // BLOCK_TILES)
         return self.rows * self.pixels(isa, count).count
 
+    def by_pixels(self, isa: InstructionSet) -> bool:
+        """Whether threads share the pixels, and each computes all channels of its own ones.
+
+        The next step then finds most of what it reads in the cache of its own processor. Otherwise, threads share the
+        weights, which are more bytes than the pixels.
+        """
+        parts = self.columns(isa).parts
+        if sum(part.count for part in parts) == 1:
+            return False  # the tasks are tiles of pixels anyway
+        return self._weights(isa) <= self._pixel_bytes and self._most_tiles(isa) >= FEWEST_SHARED
+
+    def piece(self, isa: InstructionSet) -> int:
+        """The number of tasks after which a thread goes on to the next group of channels, if threads share pixels.
+
+        All tasks of small images. Large ones would not stay in the L2 cache from group to group.
+        """
+        tasks, whole = self._most_tiles(isa), self._pixel_bytes
+        return tasks if whole <= NEAR else max(1, tasks * max(PIECE, 4 * self._weights(isa)) // whole)
+
+    @property
+    def _pixel_bytes(self) -> int:
+        """Bytes of all pixels of the input and the output."""
+        return self.rows * self.width * (self.in_pixel + self.out_pixel)
+
+    def _weights(self, isa: InstructionSet) -> int:
+        """Bytes of all weights."""
+        return sum(part.count * self.weight_bytes(isa, part.size) for part in self.columns(isa).parts)
+
+    def _most_tiles(self, isa: InstructionSet) -> int:
+        return max(self.tiles(isa, part.size) for part in self.columns(isa).parts)
+
     def tasks(self, isa: InstructionSet) -> int:
-        """The number of tiles of all groups."""
+        """The number of tiles of all groups, or of one of them if threads share pixels."""
+        if self.by_pixels(isa):
+            return self._most_tiles(isa)
         return sum(part.count * self.tiles(isa, part.size) for part in self.columns(isa).parts)
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:

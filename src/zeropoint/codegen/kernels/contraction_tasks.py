@@ -7,6 +7,8 @@ Subclasses emit the tiles of a group: in vector registers (`vector_products.py`)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.contraction_shape import ContractionShape
 from zeropoint.codegen.kernels.tiles import Part
@@ -17,6 +19,19 @@ from zeropoint.codegen.parameters import ALIGNMENT
 
 PREFETCHING_TILES = 64
 """The maximum number of tiles of a group for which the next group's weights are prefetched. Longer ones need none."""
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Groups of output channels of one size. Their weights start at `begin`, and parameters that are apart at `beside`.
+
+    Each group has `tiles` tiles of pixels.
+    """
+
+    part: Part
+    tiles: int
+    begin: int
+    beside: int
 
 
 class ContractionTasks(ABC):
@@ -46,38 +61,73 @@ class ContractionTasks(ABC):
 
     def tasks(self) -> None:
         """Emit the tasks `begin` to `end`."""
-        f, tasks, begin, beside, own = self.f, 0, 0, 0, self.own
+        if self.shape.by_pixels(self.isa):
+            self._by_pixels()
+            return
+        tasks = 0
+        for block in self._blocks():
+            tasks += self._by_group(block, tasks)
+
+    def _by_pixels(self) -> None:
+        """Emit the tasks, which are tiles of pixels, for all groups. A group may have fewer tiles than others."""
+        f, tasks, size = self.f, self.shape.tasks(self.isa), self.shape.piece(self.isa)
+
+        def tile(task: Value, tiles: int) -> Value:
+            return task if tiles == tasks else f.binary("udiv", f.mul(task, tiles), i64(tasks))
+
+        def piece(begin: Value, end: Value) -> None:
+            for block in self._blocks():
+                tiles = tile(begin, block.tiles), tile(end, block.tiles)
+                self._groups(block, (i64(0), i64(block.part.count)), lambda _, tiles=tiles: tiles)
+
+        if size >= tasks:
+            piece(self.begin, self.end)
+        else:
+            f.loop(self.begin, self.end, size, lambda n, _: piece(n, f.minimum(f.add(n, size), self.end)))
+
+    def _blocks(self) -> Iterator[_Groups]:
+        """The groups of output channels, by size."""
+        begin = beside = 0
         for part in self.shape.columns(self.isa).parts:
-            self.own = None if own is None else f.at(own, beside)
-            tiles = self.shape.tiles(self.isa, part.size)
-            # The range of tasks of this part, counted from its first task.
-            low = f.maximum(f.add(self.begin, -tasks), i64(0))
-            high = f.minimum(f.add(self.end, -tasks), i64(part.count * tiles))
-            self._groups(part, tiles, begin, low, high)
-            tasks += part.count * tiles
+            yield _Groups(part, self.shape.tiles(self.isa, part.size), begin, beside)
             begin += part.count * self.shape.group_bytes(self.isa, part.size)
             beside += part.count * self.shape.arithmetic.size(self.isa, part.size)
 
-    def _groups(self, part: Part, tiles: int, begin: int, low: Value, high: Value) -> None:
-        """Emit the tasks `low` to `high` of groups of one size, whose weights start at `begin`."""
-        f, size, own = self.f, self.shape.group_bytes(self.isa, part.size), self.own
-        beside = self.shape.arithmetic.size(self.isa, part.size)
+    def _by_group(self, block: _Groups, before: int) -> int:
+        """Emit the tasks that are tiles of some groups, after `before` other tasks. Returns their number."""
+        f, tiles = self.f, block.tiles
+        count = block.part.count * tiles
+        low = f.maximum(f.add(self.begin, -before), i64(0))
+        high = f.minimum(f.add(self.end, -before), i64(count))
+
+        def bounds(index: Value) -> tuple[Value, Value]:
+            base = f.mul(index, tiles)
+            return f.maximum(f.binary("sub", low, base), i64(0)), f.minimum(f.binary("sub", high, base), i64(tiles))
+
+        groups = f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles))
+        self._groups(block, groups, bounds)
+        return count
+
+    def _groups(
+        self, block: _Groups, groups: tuple[Value, Value], bounds: Callable[[Value], tuple[Value, Value]]
+    ) -> None:
+        """Emit a range of groups; `bounds` has the first tile of each, and one past the last."""
+        f, part, own = self.f, block.part, self.own
+        size, beside = self.shape.group_bytes(self.isa, part.size), self.shape.arithmetic.size(self.isa, part.size)
+        unit = self.isa.width * self.shape.arithmetic.channel_bytes
 
         def group(index: Value, _: list[Value]) -> None:
-            base = f.mul(index, tiles)
-            self.own = None if own is None else f.at(own, f.mul(index, beside))
-            weights = f.at(f.at(self.weights, begin), f.mul(index, size))
-            unit = self.isa.width * self.shape.arithmetic.channel_bytes
+            self.own = None if own is None else f.at(f.at(own, block.beside), f.mul(index, beside))
+            weights = f.at(f.at(self.weights, block.begin), f.mul(index, size))
             channel = f.add(f.mul(index, part.size * unit), part.first * unit)
-            first = f.maximum(f.binary("sub", low, base), i64(0))
-            last = f.minimum(f.binary("sub", high, base), i64(tiles))
-            self.tiles(part.size, weights, channel, first, last)
+            self.tiles(part.size, weights, channel, *bounds(index))
 
         if part.count == 1:
             # A loop of one iteration would only hide constants from LLVM.
             group(i64(0), [])
         else:
-            f.loop(f.binary("sdiv", low, i64(tiles)), f.binary("sdiv", f.add(high, tiles - 1), i64(tiles)), 1, group)
+            f.loop(*groups, 1, group)
+        self.own = own
 
     @abstractmethod
     def tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:

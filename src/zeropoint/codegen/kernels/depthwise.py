@@ -22,6 +22,7 @@ from zeropoint.codegen.kernels.computed import Output, parameters_of, rounding_o
 from zeropoint.codegen.kernels.depthwise_lanes import LaneRow, buffer_size, fits
 from zeropoint.codegen.kernels.depthwise_shape import DepthwiseShape
 from zeropoint.codegen.kernels.requantize import GROUP, channel_order, of_channels, side_by_side
+from zeropoint.codegen.kernels.tiles import NEAR
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
@@ -31,8 +32,8 @@ from zeropoint.numerics.arrays import AnyArray, IntArray
 AHEAD = 1 << 17
 """The maximum number of bytes of the next kernel's weights to prefetch."""
 SMALL_IMAGE = 28 * 28
-NEAR = 3 << 18
-"""The size in bytes of input and output that fits the L2 cache."""
+SHARED = 7
+"""The least number of passes over rows that threads share."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,11 @@ class Depthwise(DepthwiseShape):
     def by_block(self) -> bool:
         """Whether to process all rows of a block of channels before the next block, so that half of its reads hit L1.
 
-        False for images that do not fit L2, because they should be read only once.
+        False for images that do not fit L2, because they should be read only once, and for those with enough rows for
+        threads to share: each finds most of its rows in the cache of its own processor.
         """
-        return self.rows * (self.strides[0] * self.in_row + self.out_row) <= NEAR
+        size = self.rows * (self.strides[0] * self.in_row + self.out_row)
+        return self.passes < SHARED and size <= NEAR
 
     def blocks(self, isa: InstructionSet) -> list[ChannelBlock]:
         """Split the channels into blocks: blocks of whole vectors first, then of narrower vectors for the rest."""

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
+from zeropoint.codegen.kernels.high_products import upper_half
 from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS, NEAR
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -217,14 +218,12 @@ class Epilogue:
         """((acc << L) M + 2^(N-1)) >> N with N >= 33, where only the high half of the product matters."""
         assert self.lifted is not None
         factors, terms, shifts = ([reader.take(isa.i32) for _ in sums] for _ in range(3))
-        zero, wide = reader.take(isa.i32), vector(isa.width, "i64")
-        results: list[Value] = []
+        zero, results = reader.take(isa.i32), list[Value]()
         for acc, factor, term, shift in zip(sums, factors, terms, shifts, strict=True):
             # `_lift` has shown that no accumulator overflows.
             acc = f.binary("shl", acc, self.lifted) if self.lifted else acc
-            product = f.binary("mul", f.cast("sext", acc, wide), f.cast("sext", factor, wide))
             # With N >= 33, the rounding term is a multiple of 2^32, so the low half does not affect the result.
-            high = f.cast("trunc", f.binary("lshr", product, 32), isa.i32)
+            high = upper_half(f, isa, acc, factor)
             results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
         return results
 

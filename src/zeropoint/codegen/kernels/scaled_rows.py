@@ -5,7 +5,8 @@ The accumulators s start at their biases, with the rounding term of the first sh
     t = (((s >> N) A + 2^(6-N)) >> (7 - N)) + m W + bias
 
 are the accumulators of the inner arithmetic, with m another number of the row and W one of the channel. These biases
-include the rounding of the epilogue.
+include the rounding of the epilogue. If m and W have 16 bits, m W + bias is one sum of products of i16, where there is
+an instruction for those. A product of 32 bits is two on Intel's processors.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ class ScaledRows(Extended[Integers]):
     """Arithmetic whose sums are multiplied by a number of the pixel, which is where `residual` says.
 
     The number is limited to `greatest`, and m is clamped to `bounds`. `shifts` are N and 7 - N. Parameters are the
-    biases of the sums, W, the biases after the multiplication, and the parameters of the epilogue of `inner`.
+    biases of the sums, W, the biases after the multiplication, and the parameters of the epilogue of `inner`. `short`
+    says whether m and W have 16 bits.
     """
 
     residual: Residual
     shifts: tuple[int, int]
     greatest: int
     bounds: tuple[int, int]
+    short: bool = False
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of parameters of a group of `count` vectors."""
@@ -54,12 +57,19 @@ class ScaledRows(Extended[Integers]):
             at = number * self.residual.pixel
             factor, middle = (f.broadcast(f.load("i32", part, at), isa.width) for part in (to.other, to.another))
             factor, middle = f.intrinsic("smin", factor, self.greatest), f.clamp(middle, *self.bounds)
-            every = zip(sums, totals, biases, strict=True)
-            scaled.append([
-                f.add(f.add(self._scaled(f, acc, factor), f.binary("mul", middle, total)), bias)
-                for acc, total, bias in every
-            ])  # fmt: skip
+            rest = [self._of_middle(f, isa, middle, *own) for own in zip(totals, biases, strict=True)]
+            scaled.append([f.add(self._scaled(f, acc, factor), of) for acc, of in zip(sums, rest, strict=True)])
         self.inner.finish(f, isa, scaled, parameters, TileTarget(to.out, to.step))
+
+    def _in_pairs(self, isa: InstructionSet) -> bool:
+        """Whether the product of m and W is a sum of two products of i16, of which the second one is 0."""
+        return self.short and isa.multiply_add is not None
+
+    def _of_middle(self, f: Function, isa: InstructionSet, middle: Value, total: Value, bias: Value) -> Value:
+        """m W + bias."""
+        if self._in_pairs(isa):
+            return isa.pairs(f, bias, f.bits(middle, isa.i16), f.bits(total, isa.i16))
+        return f.add(f.binary("mul", middle, total), bias)
 
     def _scaled(self, f: Function, acc: Value, factor: Value) -> Value:
         first, last = self.shifts
@@ -78,6 +88,8 @@ class ScaledRows(Extended[Integers]):
     ) -> bytes:
         """Pack weights (steps, 4, channels) and, for each channel, the bias of the sums, W, and the bias at the end."""
         rounded = bias + rounding_of(self.inner.epilogue, output)
+        # In pairs, the second i16 is 0: the upper half of m is its sign.
+        totals = totals & 0xFFFF if self._in_pairs(isa) else totals
 
         def own(count: int, covered: IntArray) -> AnyArray:
             channels = covered[:, self.inner.order(isa, count)]

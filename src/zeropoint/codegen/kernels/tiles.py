@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+NEAR = 3 << 18
+"""The size in bytes of input and output that fits the L2 cache."""
+
 
 @dataclass(frozen=True)
 class Part:

@@ -28,6 +28,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.storage import signed_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,13 @@ class RowFactor:
     totals: IntArray
     shifts: tuple[int, int]
     bias: IntArray
+
+    @property
+    def short(self) -> bool:
+        """Whether the numbers in `bounds` and `totals` have 16 bits."""
+        low, high = signed_range(16)
+        ends = (*self.bounds, int(self.totals.min()), int(self.totals.max()))
+        return low <= min(ends) and max(ends) <= high
 
     def reach(self, sums: IntArray) -> IntArray:
         """An upper bound on |result| of each channel, given one on its |sum|. The program's products fit i32."""

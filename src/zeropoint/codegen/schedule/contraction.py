@@ -304,7 +304,7 @@ class _Contraction:
                 reach = factor.reach(self.match.source_reach * magnitudes(weights) + np.abs(bias))
                 epilogue = Epilogue.of(output, reach, self.isa, self.match.result_bits)
                 inner, numbers = Integers(self._halves(weights), epilogue), replace(added, channels=False)
-                return ScaledRows(inner, numbers, factor.shifts, factor.greatest, factor.bounds)
+                return ScaledRows(inner, numbers, factor.shifts, factor.greatest, factor.bounds, factor.short)
             sums = Integers(self._halves(weights), self._epilogue(output, weights, bias), added, pairs=self._pairs)
         return sums if self.match.blocks is None else Blocks(sums, len(self.match.blocks.factors))
 
