@@ -6,6 +6,7 @@ import numpy as np
 
 from codegen.loop_programs import main
 from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program
 
 ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f32>"
 LEAST = "%least = stablehlo.constant dense<0xFF800000> : tensor<f32>"
@@ -45,8 +46,11 @@ def attention(shape: tuple[int, ...], *, stored: str = "i8:f32, 0.00390625:-128"
     )  # fmt: skip
 
 
-def random_rows(seed: int, rows: int, size: int) -> Program:
-    """Random steps of two to four sweeps: elements with operands, elements seen before, and numbers of their row."""
+def random_rows(seed: int, rows: int, size: int, *, shared: bool = False) -> Program:
+    """Random steps of two to four sweeps: elements with operands, elements seen before, and numbers of their row.
+
+    Numbers that are `shared` are results, too.
+    """
     rng = np.random.default_rng(seed)
     of, zero, least = [("f32", "0.0", "0xFF800000"), ("i32", "0", "-2147483648")][seed % 2]
     whole, number = dense(rows, size, of=of), dense(rows, of=of)
@@ -70,7 +74,12 @@ def random_rows(seed: int, rows: int, size: int) -> Program:
         known.append(known[rng.integers(len(known))])
         step(f"%n{sweep}")
     lines.append(f"%y = stablehlo.add {known[-1]}, {known[-2]} : {whole}")
-    return main(f"%x: {whole}, %z: {whole}", whole, *lines)
+    if not shared:
+        return main(f"%x: {whole}, %z: {whole}", whole, *lines)
+    numbers = [f"%r{sweep}" for sweep in range(sum(line.startswith("%r") for line in lines))]
+    kinds = ", ".join([whole, *[number] * len(numbers)])
+    lines.append(f"return {', '.join(['%y', *numbers])} : {kinds}")
+    return parse_program(f"func.func @main(%x: {whole}, %z: {whole}) -> ({kinds}) {{\n" + "\n".join(lines) + "\n}")
 
 
 def layer_norm(rows: int, size: int) -> Program:

@@ -11,10 +11,12 @@ from codegen.exactness import HERE, assert_native_is_exact
 from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import inputs_for, main
 from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, random_rows, softmax
+from zeropoint.codegen.group import group
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
 
 
@@ -50,6 +52,33 @@ def test_what_a_sweep_keeps_is_of_its_row_when_groups_of_rows_overlap() -> None:
 def test_random_rows_are_the_interpreters(seed: int) -> None:
     program = random_rows(seed, 33, int(np.random.default_rng(seed).integers(1, 200)))
     for isa in HERE[:2]:
+        assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_numbers_of_rows_that_are_results_come_from_the_same_kernel(seed: int) -> None:
+    program = random_rows(seed, 33, int(np.random.default_rng(seed).integers(8, 200)), shared=True)
+    grouped = group(program, isa="portable")
+    (kernel,) = (op for op in grouped.entry.ops if isinstance(op, KernelOp) and op.kind.data == "rows")
+    assert len(kernel.values) >= 2
+    assert_native_is_exact(program, [inputs_for(program)], HERE[seed % len(HERE)], threads=(1, 3))
+
+
+def test_numbers_of_rows_are_stored_in_the_order_of_their_own_result() -> None:
+    """Rows along the middle dimension: the loops over rows are in another order than the numbers."""
+    whole, number = dense(3, 16, 5), dense(5, 3)
+    program = main(
+        f"%x: {whole}", number, ZERO,
+        f"%s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : ({whole}, tensor<f32>)"
+        f" -> {dense(3, 5)}",
+        f"%b = stablehlo.broadcast_in_dim %s, dims = [0, 2] : ({dense(3, 5)}) -> {whole}",
+        f"%d = stablehlo.subtract %x, %b : {whole}",
+        f"%m = stablehlo.reduce(%d init: %zero) applies stablehlo.maximum across dimensions = [1] : "
+        f"({whole}, tensor<f32>) -> {dense(3, 5)}",
+        f"%t = stablehlo.multiply %m, %s : {dense(3, 5)}",
+        f"%y = stablehlo.transpose %t, dims = [1, 0] : ({dense(3, 5)}) -> {number}",
+    )  # fmt: skip
+    for isa in HERE:
         assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3))
 
 

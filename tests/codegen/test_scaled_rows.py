@@ -9,11 +9,13 @@ from xdsl.utils.test_value import create_ssa_value
 
 from codegen.exactness import HERE, assert_native_is_exact
 from row_scaled import HOSTILE, RowProduct
+from zeropoint.codegen.group import group
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.scaled_rows import ScaledRows
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.patterns.scaled_rows import RowFactor
+from zeropoint.ir.native import KernelOp
 from zeropoint.lower import integer_program
 
 PROFILES = ("fixed16", "fixed32", "float32-rne")
@@ -30,6 +32,9 @@ def test_native_code_has_the_bits_of_the_interpreter(isa: InstructionSet, number
 @pytest.mark.parametrize("case", [HOSTILE[-1], RowProduct((8,), 32, 48)], ids=str)
 def test_the_factor_of_a_row_is_a_part_of_the_contraction(case: RowProduct) -> None:
     program = integer_program(case.program("fixed16", products=2))
+    # The integers of rows, their numbers and their middles are results of one kernel.
+    grouped = [op.kind.data for op in group(program, isa="portable").entry.ops if isinstance(op, KernelOp)]
+    assert grouped[:3] == ["rows", "contraction", "contraction"]
     kernels = [step.kernel for step in steps_of(program, HERE[-1]).steps]
     products = [kernel for kernel in kernels if isinstance(kernel, Contraction)]
     assert [type(kernel.arithmetic) for kernel in products] == [ScaledRows] * 2

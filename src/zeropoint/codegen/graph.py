@@ -266,8 +266,8 @@ class Graph:
     ) -> None:
         """Append a step whose arguments are the inputs, the parameters and the outputs, in this order.
 
-        The step reads each element of the inputs in `elementwise` right before it writes the same output element. Steps
-        of one `family` write different elements.
+        The step reads each element of the inputs in `elementwise` right before it writes the same element of the first
+        output. Steps of one `family` write different elements.
         """
         self.steps.append(
             Step(
@@ -285,10 +285,10 @@ class Graph:
 
 
 def _over(candidates: Sequence[View], inputs: Sequence[View], outputs: Sequence[View]) -> Buffer | None:
-    """The buffer of a candidate that has the layout of the output and that no other input reads; None without one."""
+    """The buffer of a candidate with the layout of the first output, which no other input reads; None without one."""
     if not candidates:
         return None
-    (output,) = outputs
+    output = outputs[0]
     for view in candidates:
         # An element is overwritten by its own result only if both views place it at the same offset.
         alike = (view.offset, view.shape, view.strides, view.itemsize, view.buffer.size) == (

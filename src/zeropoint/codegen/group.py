@@ -59,7 +59,7 @@ from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.window_padding import padding_of, pads
 
-DEEPEST = 64
+DEEPEST = 128
 """Maximum length of a chain of ops that are not computed yet because no kernel has read them."""
 
 KernelPattern = Callable[[Values, Any], Match | Declined]

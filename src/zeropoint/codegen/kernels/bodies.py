@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars, What
+from zeropoint.codegen.kernels.elements import Elementwise, Kept, Number, Scalar, Scalars, What
 
 
 class NewBody:
@@ -34,13 +34,13 @@ class NewBody:
 
     @property
     def needed(self) -> Scalars:
-        """The scalars that the last one needs."""
+        """The scalars that the results need."""
         return needed(self.body)
 
 
 def needed(body: Sequence[Scalar]) -> Scalars:
-    """The scalars that are needed for the last one."""
-    wanted = {len(body) - 1}
+    """The scalars that are needed for the last one, and for the numbers that a kernel of rows stores."""
+    wanted = {len(body) - 1, *(n for n, i in enumerate(body) if isinstance(i.what, Kept))}
     for n in reversed(range(len(body))):
         if n in wanted:
             wanted |= set(body[n].arguments)

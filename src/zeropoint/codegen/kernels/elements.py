@@ -80,6 +80,11 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A number of a row that the kernel also stores (`rows.py`)."""
+
+
+@dataclass(frozen=True)
 class Compare:
     """A comparison `eq`, `ne`, `ge`, `gt`, `le` or `lt`. `total` selects the total order of floats."""
 
@@ -144,9 +149,9 @@ class Requantize:
 
 
 What = (
-    Elementwise | Read | Number | Argument | Total | Reduce | PairSum | EveryOther | PairProduct | Interleaved | Rebased
-    | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize | Quantize | Dequantize
-    | CommonScaleSum | Division | Nearest | Truncated | Within
+    Elementwise | Read | Number | Argument | Total | Reduce | Kept | PairSum | EveryOther | PairProduct | Interleaved
+    | Rebased | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize | Quantize
+    | Dequantize | CommonScaleSum | Division | Nearest | Truncated | Within
 )  # fmt: skip
 
 
@@ -364,6 +369,7 @@ _SPECIAL: dict[str | type[What], Special] = {
     "least": lambda f, by, i, of, values: least(f, *values),
     "multiply_add": lambda f, by, i, of, values: f.intrinsic("fma", *values),
     "multiply_high": lambda f, by, i, of, values: multiply_high(f, *values),
+    Kept: lambda f, by, i, of, values: values[0],
     Narrow: lambda f, by, i, of, values: narrowed(f, values[0], by.form),
     Nearest: lambda f, by, i, of, values: nearest(f, values[0]),
     Quantize: lambda f, by, i, of, values: quantized(f, by, i.type, *values),

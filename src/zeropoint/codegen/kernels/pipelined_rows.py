@@ -97,3 +97,5 @@ class PipelinedRows(RowKernel):
             row.numbers[n] = self.number(n, row)
             if n in needed and n in steps[begin:]:
                 row.numbers[n] = self.f.pinned(row.numbers[n])
+        if part == parts - 1:
+            self.store_numbers(row)

@@ -27,8 +27,8 @@ def _of(i: Scalar) -> Reduce:
 class Row:
     """The state of a row while it is computed."""
 
-    def __init__(self, sources: list[Value], out: Value, buffers: dict[int, Value]):
-        self.sources, self.out = sources, out
+    def __init__(self, sources: list[Value], out: Value, places: list[Value], buffers: dict[int, Value]):
+        self.sources, self.out, self.places = sources, out, places
         self.buffers = buffers
         """Buffers for what is computed ahead of all rows and, for a long row, for what later sweeps need."""
         self.values: dict[tuple[int, int], Value] = {}
@@ -44,7 +44,8 @@ class RowKernel:
 
     def __init__(self, rows: RowShape, isa: InstructionSet, f: Function):
         self.rows, self.f, self.sweeps = rows, f, rows.sweeps
-        *self.sources, self.out, self.begin, self.end = f.arguments
+        *pointers, self.begin, self.end = f.arguments
+        self.sources, (self.out, *self.places) = pointers[: len(rows.reads)], pointers[len(rows.reads) :]
         self.elements = Elements(f, isa, rows.reads)
         self.along, self.length, self.lanes = len(rows.sizes) - 1, rows.length, rows.lanes(isa)
         self.vectors = self.length // self.lanes
@@ -55,7 +56,7 @@ class RowKernel:
         """The whole function."""
         ahead = self.buffers(self.sweeps.ahead)
         if ahead:
-            self._ahead(Row(self.sources, self.out, ahead))
+            self._ahead(Row(self.sources, self.out, self.places, ahead))
         self.all_rows(ahead)
         self.f.ret()
 
@@ -65,9 +66,11 @@ class RowKernel:
 
     def row(self, index: Value, buffers: dict[int, Value]) -> Row:
         """A row by its number, with its buffers."""
-        strides = [access.strides for access in (*self.rows.reads, self.rows.write)]
-        *sources, out = row_addresses(self.f, index, self.rows.sizes[:-1], strides, [*self.sources, self.out])
-        return Row(sources, out, buffers)
+        strides = [access.strides for access in (*self.rows.reads, self.rows.write, *self.rows.numbers)]
+        pointers = [*self.sources, self.out, *self.places]
+        found = row_addresses(self.f, index, self.rows.sizes[:-1], strides, pointers)
+        count = len(self.sources)
+        return Row(found[:count], found[count], found[count + 1 :], buffers)
 
     def buffers(self, scalars: Collection[int]) -> dict[int, Value]:
         """A buffer on the stack for each of the scalars of a row."""
@@ -109,6 +112,13 @@ class RowKernel:
         for row in rows:
             for n in self.numbers_before(sweep):
                 row.numbers[n] = self.number(n, row)
+            if sweep == self.last:
+                self.store_numbers(row)
+
+    def store_numbers(self, row: Row) -> None:
+        """Store the numbers of a row that other kernels need, too."""
+        for n, access, place in zip(self.rows.kept, self.rows.numbers, row.places, strict=True):
+            self.elements.store(row.numbers[n], access, self.along, place)
 
     def over_elements(self, step: Elementary, totals: Sequence[Value]) -> Sequence[Value]:
         """The totals of all elements, by steps from the ones before."""

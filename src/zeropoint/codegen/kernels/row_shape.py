@@ -8,7 +8,7 @@ from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.combining import is_ordered
-from zeropoint.codegen.kernels.elements import Reduce, Requantize, Scalar, Scalars, is_function, width_inside
+from zeropoint.codegen.kernels.elements import Kept, Reduce, Requantize, Scalar, Scalars, is_function, width_inside
 from zeropoint.codegen.kernels.interleaved import halved
 from zeropoint.codegen.kernels.sweeps import Sweeps
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -35,13 +35,15 @@ STACK = 32 << 10
 class RowShape:
     """`sizes` are the loops over rows, then the elements of a row; strides have an entry for each.
 
-    Scalars are as in a nest; in addition, `Reduce` of all elements of the row.
+    Scalars are as in a nest; in addition, `Reduce` of all elements of the row, and `Kept` numbers of it, which are
+    written where `numbers` says, in order.
     """
 
     sizes: tuple[int, ...]
     reads: tuple[Access, ...]
     write: Access
     body: Scalars
+    numbers: tuple[Access, ...] = ()
 
     @property
     def count(self) -> int:
@@ -57,6 +59,11 @@ class RowShape:
     def sweeps(self) -> Sweeps:
         """The assignment of scalars to sweeps."""
         return Sweeps(self.sizes, self.reads, self.body)
+
+    @property
+    def kept(self) -> list[int]:
+        """The scalars that are stored once a row."""
+        return [n for n, i in enumerate(self.body) if isinstance(i.what, Kept)]
 
     @cached_property
     def halved(self) -> list[bool]:

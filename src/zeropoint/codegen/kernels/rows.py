@@ -2,7 +2,7 @@
 
 A kernel computes a row in sweeps. A sweep ends at a reduction to one number per row, which later sweeps use. Values
 that later sweeps need stay in registers if the row is short, otherwise in a buffer on the stack. The last sweep writes
-the output.
+the output. Numbers of rows that other kernels need, too, are further outputs, with one element a row.
 
 Float sums are computed in parts, in the order of `zeropoint.numerics.sums`: element n of a row is added to total n mod
 16, then the totals are added by halves. Reductions whose result does not depend on the order have one total per vector
@@ -36,16 +36,18 @@ class Rows(RowShape):
 
     def arranged(self) -> Rows:
         """The same kernel with its loops over rows in the best order and adjacent loops merged."""
-        accesses = (self.write, *self.reads)
+        accesses = (self.write, *self.numbers, *self.reads)
         loops = [d for d, size in enumerate(self.sizes[:-1]) if size != 1]
         loops.sort(key=lambda d: -abs(self.write.strides[d]))
         last = self.sizes[-1], tuple(access.strides[-1] for access in accesses)
-        sizes, (write, *reads) = arranged(accesses, [*merged(self.sizes, accesses, loops), last])
-        return Rows(sizes, tuple(reads), write, self.body)
+        sizes, (write, *rest) = arranged(accesses, [*merged(self.sizes, accesses, loops), last])
+        count = len(self.numbers)
+        return Rows(sizes, tuple(rest[count:]), write, self.body, tuple(rest[:count]))
 
     def emit(self, module: Module, name: str, isa: InstructionSet) -> None:
-        """`void name(operands..., output, begin, end)`."""
-        f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out")
+        """`void name(operands..., output, numbers..., begin, end)`."""
+        numbers = (f"number{n}" for n in range(len(self.numbers)))
+        f = module.kernel(name, *(f"in{n}" for n in range(len(self.reads))), "out", *numbers)
         rows = self._in_fewer_steps(isa)
         order = OverlappedRows if rows.overlaps(isa) else GroupedRows
         (order if rows.is_short or rows.sweeps.kept else PipelinedRows)(rows, isa, f).kernel()

@@ -7,6 +7,8 @@ The match goes backwards from an op, as for a nest. It tracks the dimension of e
     %e = exponential %shifted
     %sum = reduce(%e) add across [3]
     %y = uniform_quantize(divide %e, broadcast(%sum))                one kernel, which reads x once and writes y
+
+Numbers of rows that other kernels need, too, are further results of the kernel: the scales of rows of activations.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
         return Declined("found a reduction as the last op, expected ops after it along its rows", True)
     if row is None:
         return _too_short(values, op, target)
-    members = _members(values, op, row)
+    members, shared = _members(values, op, row)
     if not any(isinstance(member, hlo.ReduceOp) for member in members):
         return Declined(f"found no reduction along dimension {row} that the op depends on", True)
 
@@ -51,23 +53,27 @@ def match_rows(values: Values, op: Operation, target: View) -> Match | Declined:
     kernel, _ = expression.rows(expression.value(value, expression.every), target)
     if kernel.stack() > STACK:
         return Declined(f"found rows that need {kernel.stack()} bytes of stack, expected at most {STACK}")
-    return Match("rows", (value,), tuple(trial.reads), row)
+    numbers = [number for number in shared if number.owner in expression.taken and expression.number(number)]
+    return Match("rows", (value, *numbers), tuple(trial.reads), row)
 
 
 def _too_short(values: Values, op: Operation, target: View) -> Declined:
     """The reason for no match: rows with a reduction that are too short, or no dimension for rows."""
     shape = shape_of(op.results[0])
     for d, size in enumerate(shape):
-        reduced = target.strides[d] == target.itemsize and size > 1 and _members(values, op, d)
-        if reduced and any(isinstance(member, hlo.ReduceOp) for member in reduced):
+        adjacent = target.strides[d] == target.itemsize and size > 1
+        if adjacent and any(isinstance(member, hlo.ReduceOp) for member in _members(values, op, d)[0]):
             return Declined(f"found rows of {size} elements, expected at least {LEAST}")
     return Declined(f"found no dimension with at least {LEAST} elements side by side", True)
 
 
-def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
-    """The ops that become one kernel with `root`, whose rows are along dimension `row`."""
-    size = shape_of(root.results[0])[row]
-    counts = {count_of(root.results[0]), count_of(root.results[0]) // size}
+def _members(values: Values, root: Operation, row: int) -> tuple[frozenset[Operation], list[OpResult]]:
+    """The ops that become one kernel with `root`, whose rows are along dimension `row`.
+
+    Also their results that have a number for each row and that other kernels need, too.
+    """
+    size, shared = shape_of(root.results[0])[row], list[OpResult]()
+    rows = count_of(root.results[0]) // size
     members = {root}
     own = {root}  # the members that no other kernel computes
     along: dict[Operation, int | None] = {root: row}
@@ -86,17 +92,27 @@ def _members(values: Values, root: Operation, row: int) -> frozenset[Operation]:
 
     follow(root)
     for op in waiting:
-        if along[op] == -1 or not can_join(values, op) or values.constant(op.results[0]) is not None:
+        if not _can_join(values, op, along[op], size):
             continue
-        if isinstance(op, CONTRACTION_OPS) and (along[op] is not None or reduced_row(op) != size):
+        result = op.results[0]
+        alone, cheap = all(use.operation in own for use in result.uses), is_cheap(values, op)
+        counts = {rows, rows * size} if alone else {rows} if along[op] is None else set[int]()
+        if not cheap and count_of(result) not in counts:
             continue
-        alone = all(use.operation in own for use in op.results[0].uses)
-        if (alone and count_of(op.results[0]) in counts) or is_cheap(values, op):
-            members.add(op)
-            if alone:
-                own.add(op)
-            follow(op)
-    return frozenset(members)
+        members.add(op)
+        if alone or not cheap:
+            own.add(op)
+        if not alone and not cheap:
+            shared.append(result)
+        follow(op)
+    return frozenset(members), shared[::-1]
+
+
+def _can_join(values: Values, op: Operation, along: int | None, size: int) -> bool:
+    """Whether an op can be part of rows of `size` elements, which run along dimension `along` of its result."""
+    if along == -1 or not can_join(values, op) or values.constant(op.results[0]) is not None:
+        return False
+    return not isinstance(op, CONTRACTION_OPS) or (along is None and reduced_row(op) == size)
 
 
 def _row_of_operand(op: Operation, index: int, row: int | None) -> int | None:

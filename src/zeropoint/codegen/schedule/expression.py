@@ -7,7 +7,7 @@ movement (broadcast, transpose, slice, reverse, reshapes that only split) change
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from xdsl.ir import Operation, SSAValue
@@ -17,6 +17,7 @@ from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.combining import is_ordered
 from zeropoint.codegen.kernels.elements import (
     Elementwise,
+    Kept,
     Narrow,
     Number,
     Read,
@@ -155,6 +156,7 @@ class Expression:
         self._reads: list[tuple[View, Indices]] = []
         self._parts: tuple[list[Scalar], list[Scalar]] = ([], [])
         self._known: dict[object, int] = {}
+        self._places: dict[SSAValue, list[RowNumber]] = {}
         self._inside = False
 
     @property
@@ -328,8 +330,30 @@ def _at(view: View, indices: Indices) -> View:
     return view.moved(sum(axis.offset * stride for axis, stride in zip(indices, view.strides, strict=True)))
 
 
+RowNumber = tuple[int, Indices]
+"""A scalar that is a number of each row, and the indices of its element."""
+
+
 class RowExpression(Expression):
     """The scalars of a `Rows` kernel under construction."""
+
+    def _made(self, value: SSAValue, indices: Indices) -> int:
+        number = super()._made(value, indices)
+        self._places.setdefault(value, []).append((number, indices))
+        return number
+
+    def number(self, value: SSAValue) -> RowNumber | None:
+        """The scalar for a value that has one element for each row; None if it is not made, or not by all rows."""
+        found, shape, loops = self._places.get(value, []), shape_of(value), list[int]()
+        if len(found) != 1:
+            return None
+        for axis, size in zip(found[0][1], shape, strict=True):
+            if axis.offset or (size > 1 and [step for _, step in axis.steps] != [1]):
+                return None
+            loops += [loop for loop, _ in axis.steps]
+        rows = [d for d, size in enumerate(self._shape) if d != self.row and size > 1]
+        sizes = [size for size in shape if size > 1]
+        return found[0] if sorted(loops) == rows and [self.sizes[d] for d in loops] == sizes else None
 
     def takes(self, op: Operation, indices: Indices) -> bool:
         """Whether an op can be part of the rows: not a reduction, or the reduction of a whole row to one number."""
@@ -344,13 +368,22 @@ class RowExpression(Expression):
         result = inner([Axis(0, ((self.row, 1),))])
         return self.step(Reduce(op, start), self.type_of(result), [result])
 
-    def rows(self, result: int, target: View) -> tuple[Rows, list[View]]:
-        """The kernel that writes `result` to `target`, and its operands. The loops are those of `target`."""
-        body = [*self._parts[0], self._copy(self._parts[0][result], result)]
+    def rows(
+        self, result: int, target: View, numbers: Sequence[tuple[RowNumber, View]] = ()
+    ) -> tuple[Rows, list[View]]:
+        """The kernel that writes `result` to `target`, and its operands. The loops are those of `target`.
+
+        It also writes `numbers` of rows to their views.
+        """
+        body = self._parts[0]
+        kept = [replace(body[number], what=Kept(), arguments=(number,)) for (number, _), _ in numbers]
+        body = [*body, *kept, self._copy(body[result], result)]
         order = [*(d for d in range(len(self._shape)) if d != self.row), self.row]
         reads = tuple(_reordered(self._access(view, indices), order) for view, indices in self._reads)
         write = _reordered(self._access(target, self.every), order)
-        return Rows(tuple(self.sizes[d] for d in order), reads, write, tuple(body)).arranged(), self.operands
+        places = tuple(_reordered(self._access(view, indices), order) for (_, indices), view in numbers)
+        sizes = tuple(self.sizes[d] for d in order)
+        return Rows(sizes, reads, write, tuple(body), places).arranged(), self.operands
 
 
 def reduced_row(op: Operation) -> int | None:

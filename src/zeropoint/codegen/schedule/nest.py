@@ -9,7 +9,7 @@ from zeropoint.codegen.graph import View
 from zeropoint.codegen.patterns.boundary import match_bytes
 from zeropoint.codegen.patterns.match import Declined, misfit
 from zeropoint.codegen.schedule.body import Body
-from zeropoint.codegen.schedule.expression import Expression, RowExpression
+from zeropoint.codegen.schedule.expression import Expression, RowExpression, RowNumber
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS
 from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
 from zeropoint.ir.tensors import shape_of
@@ -48,10 +48,17 @@ def schedule_bytes(body: Body) -> None:
 
 def schedule_rows(body: Body) -> None:
     """Append the step of a kernel of rows."""
-    value, (target,) = body.result, body.outputs
+    value, (target, *places) = body.result, body.outputs
     expression = RowExpression(body, body.members, shape_of(value), EXPRESSIONS, body.row)
-    kernel, operands = expression.rows(expression.value(value, expression.every), target)
-    body.graph.call(body.name, kernel, operands, [target], elementwise=expression.elementwise)
+    result = expression.value(value, expression.every)
+    numbers: list[tuple[RowNumber, View]] = []
+    for number, place in zip(body.kernel.terminator.values[1:], places, strict=True):
+        found = expression.number(number)
+        if found is None:
+            raise misfit(body.kernel, Declined(f"found {number.type} as a further result, expected one number per row"))
+        numbers.append((found, place))
+    kernel, operands = expression.rows(result, target, numbers)
+    body.graph.call(body.name, kernel, operands, body.outputs, elementwise=expression.elementwise)
 
 
 def rows_alike(views: list[View]) -> tuple[int, int, list[int]] | None:
