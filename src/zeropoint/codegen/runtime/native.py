@@ -96,6 +96,8 @@ class NativeProgram:
         if not adjustable:
             self.graph.contractions.clear()  # they hold the program
         self.table = StepTable.of(self.graph, kernels.names, self.code, spins)
+        if self.form == "object":
+            self.graph.weights.in_large_pages()
         self._slots = [self._slot() for _ in range(callers)]
         self._turns = itertools.count()
         self._closed = False
