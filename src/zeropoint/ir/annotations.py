@@ -45,7 +45,7 @@ COMPUTED_WEIGHTS = "zeropoint.computed_weights"
 """On a product of two activations: it is a fully connected layer of LiteRT whose weights another operator computes. It
 rounds as one."""
 MERGE_NAME = "zeropoint.merge_name"
-"""On a product that an exporter rewrote over the dimensions before a reshape which merges them: the name of the reshape."""
+"""On a product that an exporter rewrote over the dimensions before a reshape which merges them: the reshape's name."""
 TENSORS = "zeropoint.tensors"
 """On the module: pairs of names, the first of a tensor in the original model, the second of the op that computes it
 (`tensor_names.py`)."""

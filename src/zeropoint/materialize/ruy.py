@@ -78,7 +78,7 @@ def _narrowed(kernel: MaterializedKernel, total: SSAValue) -> SSAValue:
 def half_up(
     kernel: MaterializedKernel, total: SSAValue, ratios: Array, wanted: UniformQuantizedType, axis: int | None = None
 ) -> SSAValue:
-    """The storage integers of `wanted` from i32 integers. `ratios` are those of their scales, along `axis`, to its scale."""
+    """The storage integers of `wanted` from i32 integers. `ratios` are those of their scales to its scale."""
     mantissas, exponents = quantize_multiplier(ratios)
     product = RequantizeOp(
         total,

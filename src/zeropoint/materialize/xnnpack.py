@@ -120,8 +120,8 @@ def rescale(kernel: MaterializedKernel) -> SSAValue:
     """A rescale in 8.8 fixed point.
 
     LiteRT's own kernel takes what XNNPACK does not: a change between i8 and u8, and ratios outside of
-    `conversion_factor`. It rounds as `ruy.half_up`, 16 elements at a time, and the last ones of a tensor whose size is no
-    multiple of 16 as the reference kernel. That is not predicted.
+    `conversion_factor`. It rounds as `ruy.half_up`, 16 elements at a time, and the last ones of a tensor whose size is
+    no multiple of 16 as the reference kernel, which is not predicted.
     """
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
     if not all(kind.is_per_layer and kind.storage.type.width == BYTE for kind in (given, wanted)):

@@ -1,4 +1,4 @@
-"""QUANTIZE of integers, beside another operator: with LiteRT's default kernels, XNNPACK computes some, LiteRT the others."""
+"""QUANTIZE of integers beside another operator: of LiteRT's default kernels, XNNPACK has some and LiteRT the others."""
 
 from __future__ import annotations
 
