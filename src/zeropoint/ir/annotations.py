@@ -44,6 +44,8 @@ that XNNPACK does not have run in LiteRT's own code, by the profile of the row."
 COMPUTED_WEIGHTS = "zeropoint.computed_weights"
 """On a product of two activations: it is a fully connected layer of LiteRT whose weights another operator computes. It
 rounds as one."""
+SHARED_BIAS = "zeropoint.shared_bias"
+"""On a contraction of a quantized file: its float bias is a constant that another contraction adds, too."""
 MERGE_NAME = "zeropoint.merge_name"
 """On a product that an exporter rewrote over the dimensions before a reshape which merges them: the reshape's name."""
 TENSORS = "zeropoint.tensors"
