@@ -65,7 +65,10 @@ def conv_2d(call: Call) -> SSAValue:
     """CONV_2D. The convolution is grouped if the weights have fewer input channels than the image."""
     (_, *size, channels), (features, *kernel, inputs) = _image(call, 0), _image(call, 1)
     if not inputs or channels % inputs or features % (channels // inputs):
-        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, which do not match")
+        raise NodeError(
+            f"found {channels} channels, weights of {inputs} inputs and {features} outputs, expected groups of as many "
+            f"channels as inputs, and as many outputs for each group"
+        )
     return _convolved(call, window_of(call, size, kernel), features, channels // inputs, OHWI)
 
 
@@ -115,10 +118,10 @@ def fully_connected(call: Call) -> SSAValue:
         for size in shape:
             count *= size
         if count % terms:
-            raise NodeError(f"found {count} elements and weights of {terms} inputs, which do not match")
+            raise NodeError(f"found {count} elements, expected a multiple of the {terms} inputs of the weights")
         data = call.build.reshape(data, [count // terms, terms])
     if not shape_of(data) or shape_of(data)[-1] != terms:
-        raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not match")
+        raise NodeError(f"found shape {list(shape)}, expected a last dimension of {terms}, the inputs of the weights")
     if _has_no_kernel(call):
         return call.build.constant(np.zeros([*shape_of(data)[:-1], features], np.float32))
     last = len(shape_of(data)) - 1
@@ -169,7 +172,10 @@ def batch_matmul(call: Call) -> SSAValue:
     summed, kept = (rank - 2, rank - 1) if adjoint[0] else (rank - 1, rank - 2)
     over, free = (rank - 1, rank - 2) if adjoint[1] else (rank - 2, rank - 1)
     if shapes[0][summed] != shapes[1][over]:
-        raise NodeError(f"found shapes {[list(shape) for shape in shapes]}, which do not match")
+        raise NodeError(
+            f"found shapes {list(shapes[0])} and {list(shapes[1])}, expected equal sizes of the dimensions that are "
+            f"summed, which are {shapes[0][summed]} and {shapes[1][over]}"
+        )
     batches = tuple(range(rank - 2))
     result = with_shape(sides[0], [*shapes[0][:-2], shapes[0][kept], shapes[1][free]])
     numbers = DotDimensions(batches, batches, (summed,), (over,))

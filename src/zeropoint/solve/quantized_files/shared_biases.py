@@ -1,7 +1,7 @@
 """Contractions whose float bias is one constant of the file with that of another one.
 
-OpenVINO adds such a bias in a kernel of its own, in which it also computes what follows. So it does not compute a sum in
-the convolution. Biases of equal numbers that are several constants of the file are none.
+OpenVINO adds such a bias in a kernel of its own, in which it also computes what follows. So it does not compute a sum
+in the convolution. Biases of equal numbers that are several constants of the file are none.
 """
 
 from __future__ import annotations
