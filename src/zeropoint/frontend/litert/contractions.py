@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
+from zeropoint.frontend.litert.reader import LiteRtTensor
 from zeropoint.frontend.litert.windows import LiteRtWindow, window_of
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.ir.annotations import COMPUTED_WEIGHTS
@@ -20,6 +21,8 @@ from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, DotG
 from zeropoint.ir.stablehlo.dimensions import DotDimensions
 from zeropoint.ir.tensors import shape_of, with_shape
 
+GREATEST_BIAS = (1 << 39) - 1
+"""The greatest bias of 16x8 models, as in the rows of LiteRT's table."""
 SPATIAL = (1, 2)
 OHWI = ConvolutionLayout(0, 3, SPATIAL, 3, 0, SPATIAL, 0, 3, SPATIAL)
 """`[b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]`."""
@@ -37,12 +40,26 @@ def _image(call: Call, index: int) -> tuple[int, ...]:
 def _with_bias(call: Call, value: SSAValue, index: int, data: int = 0) -> SSAValue:
     """Add the bias along the last dimension, then apply the activation function."""
     if call.has(index):
+        _check_width(call.tensor(index))
         bias, channels = call.bias(index, data, 1), shape_of(value)[-1]
         if shape_of(bias) != (channels,):
             raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{channels}]")
         last = len(shape_of(value)) - 1
         value = call.build.insert(AddOp(value, call.build.broadcast(bias, value.type, [last])))
     return call.bounded(value)
+
+
+def _check_width(bias: LiteRtTensor) -> None:
+    """Raise NodeError for a bias of more than 40 bits. From about 46 bits on, LiteRT's results are 0 or overflow."""
+    stored = bias.data
+    if stored is None or stored.dtype.kind != "i" or not stored.size:
+        return
+    low, high = int(stored.min()), int(stored.max())
+    if low < -GREATEST_BIAS - 1 or high > GREATEST_BIAS:
+        raise NodeError(
+            f"found the bias {low if -low > high else high}, expected at most 40 bits (2^39 - 1), which LiteRT's "
+            "kernels of 16 bits compute with; give its channel a larger scale of weights and convert the model again"
+        )
 
 
 def _convolved(call: Call, window: LiteRtWindow, features: int, groups: int, layout: ConvolutionLayout) -> SSAValue:
