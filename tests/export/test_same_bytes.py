@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,6 +72,14 @@ NETWORKS = {
         {"w": SQUARE},
         "a = Conv(x, w)  r = Relu(a)  y = LRN<size=3>(r)",
     ),
+    "a shuffle of channels before a fully connected layer": (
+        f"{IMAGE} (float[1,5] y)",
+        {"w": SQUARE, "v": (384, 5)},
+        """
+        s = Constant<value_ints=[1,2,3,8,8]>()  j = Constant<value_ints=[1,6,8,8]>()  a = Conv(x, w)
+        b = Reshape(a, s)  t = Transpose<perm=[0,2,1,3,4]>(b)  c = Reshape(t, j)  f = Flatten(c)  y = MatMul(f, v)
+        """,
+    ),
     "names that end as those of casts": (
         f"{IMAGE} (float[1,12,8,8] y)",
         {"w": SQUARE, "v": (12, 12, 1, 1)},
@@ -84,10 +93,13 @@ FORMS = {
 }  # fmt: skip
 
 
-def exported_twice(form: str, model: object, samples: list[dict[str, Array]], folder: Path) -> tuple[bytes, bytes]:
+def exported_twice(
+    form: str, model: object, samples: list[dict[str, Array]], folder: Path, **options: Any
+) -> tuple[bytes, bytes]:
     """The file of a network, and the file of what is read from it. Both programs give the same integers."""
     target, profile, suffix = FORMS[form]
-    options = {"onnx_format": "qoperator"} if form == "qoperator" else {}
+    if form == "qoperator":
+        options["onnx_format"] = "qoperator"
     paths = [folder / f"{which}.{suffix}" for which in ("first", "second")]
     first = zp.quantize(model, samples, target=target, profile=profile, effort="none")
     first.export(paths[0], **options)
@@ -105,6 +117,20 @@ def test_a_second_export_is_the_same_bytes(name: str, form: str, tmp_path: Path)
     """Numbers in the names of tensors grew, and casts were written in another order or under another name."""
     model, samples = text_network(*NETWORKS[name], deviation=0.3)
     first, second = exported_twice(form, model, samples, tmp_path)
+    assert first == second
+
+
+@pytest.mark.parametrize("form", ["litert", "16x8"])
+@pytest.mark.parametrize("body", ["Tile(c, t)", 'Resize<mode="nearest">(c, , s)'])
+def test_results_in_the_order_of_the_model(body: str, form: str, tmp_path: Path) -> None:
+    """The reshape before the last transpose was split around it."""
+    model, samples = text_network(
+        f"{IMAGE} (float[1,6,16,16] y)",
+        {"w": SQUARE},
+        f"""t = Constant<value_ints=[1,1,2,2]>()  s = Constant<value_floats=[1.0,1.0,2.0,2.0]>()
+        c = Conv(x, w)  y = {body}""",
+    )
+    first, second = exported_twice(form, model, samples, tmp_path, layout="model")
     assert first == second
 
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from zeropoint.ir.annotations import MERGE_NAME
 from zeropoint.ir.constants import constant_array, constant_op
+from zeropoint.ir.locations import location_of, location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import DotGeneralOp, ReshapeOp
@@ -66,6 +68,9 @@ def _split(region: QuantizeRegionOp, program: Program) -> None:
     copy = QuantizeRegionOp(inputs, kinds, region.logical_kernel.data, specs, region.output_specs.data, body)
     copy.attributes.update({**region.attributes, **copy.attributes})
     copy.location = region.location
+    name = location_text(location_of(region.inputs[data]))
+    if name:
+        copy.attributes[MERGE_NAME] = StringAttr(name)
     Rewriter.replace_op(region, copy)
 
 

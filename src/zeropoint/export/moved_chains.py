@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.export.permuted import is_identity
+from zeropoint.export.permuted import inverse, is_identity
 from zeropoint.export.reshaped_orders import DimensionOrder, groups, last_order, moves_units, reshaped_order
 from zeropoint.export.wanted_orders import IMAGE_RANK, permutation
 from zeropoint.ir.program import Program
@@ -135,7 +135,11 @@ def _merges_channels(chain: Sequence[Operation]) -> bool:
     if permutation(chain[0]) is not None or len(chain) == 1:
         return False
     if len(given) > IMAGE_RANK:
-        return any(len(taken) > 1 for taken, _ in groups(given, made))
+        merges = groups(given, made)
+        if len(chain) == 2 and permutation(chain[1]) == inverse(last_order(len(made))):
+            # Channels are last already: an imported file has this transpose for a result in the model's order.
+            merges = merges[-1:]
+        return any(len(taken) > 1 for taken, _ in merges)
     return len(given) == IMAGE_RANK and reshaped_order(given, made, last_order(IMAGE_RANK)) is None
 
 

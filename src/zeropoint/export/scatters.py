@@ -82,5 +82,6 @@ def replaced_rows(op: ScatterOp, indices: Array | None, format_name: str) -> Sca
     """The rows of a scatter that replaces elements. Raises ExportError for one that combines them."""
     kind = combination(op)
     if kind is not None:
-        raise ExportError(f"found a scatter that combines elements by {kind.name}, which {format_name} lacks", op)
+        found = f"found a scatter that combines elements by {kind.name}, which {format_name} lacks"
+        raise ExportError(f"{found}, expected one that replaces them; export to .onnx", op)
     return scattered_rows(op, indices)

@@ -44,6 +44,10 @@ that XNNPACK does not have run in LiteRT's own code, by the profile of the row."
 COMPUTED_WEIGHTS = "zeropoint.computed_weights"
 """On a product of two activations: it is a fully connected layer of LiteRT whose weights another operator computes. It
 rounds as one."""
+SHARED_BIAS = "zeropoint.shared_bias"
+"""On a contraction of a quantized file: its float bias is a constant that another contraction adds, too."""
+MERGE_NAME = "zeropoint.merge_name"
+"""On a product that an exporter rewrote over the dimensions before a reshape which merges them: the reshape's name."""
 TENSORS = "zeropoint.tensors"
 """On the module: pairs of names, the first of a tensor in the original model, the second of the op that computes it
 (`tensor_names.py`)."""
@@ -182,6 +186,12 @@ def unique_name(op: Operation) -> str | None:
     if isinstance(found, StringAttr):
         return found.data
     return next((fact.value for fact in facts_of(op) if fact.name == "unique name"), None)
+
+
+def merge_name(op: Operation) -> str | None:
+    """The name of the reshape before a product (`MERGE_NAME`); None without one."""
+    found = op.attributes.get(MERGE_NAME)
+    return found.data if isinstance(found, StringAttr) else None
 
 
 def own_profile(op: Operation) -> str | None:

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import SSAValue
 
 from zeropoint.ir import stablehlo as hlo
+from zeropoint.ir.annotations import SHARED_BIAS
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.contractions import ContractionOp, output_channel_axis
@@ -78,7 +79,7 @@ def contraction(kernel: MaterializedKernel) -> SSAValue:
     run = FloatArithmetic(kernel, SCALES_SUMS)
     if _folds_range(kernel, op):
         return bounded(kernel, _folded(run, accumulator, op))
-    is_alone = reads_floats(kernel, kernel.type_of(op.lhs))
+    is_alone = reads_floats(kernel, kernel.type_of(op.lhs)) or SHARED_BIAS in kernel.region.attributes
     return _rounded(run, _unrounded(run, accumulator, op, factors), is_alone=is_alone)
 
 

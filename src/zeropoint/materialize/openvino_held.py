@@ -91,7 +91,7 @@ def _is_folded(kernel: MaterializedKernel, value: SSAValue) -> bool:
     """Whether the only reader of a value is a sum or product that has it in other units."""
     readers = [use.operation for use in value.uses]
     reader = readers[0] if len(readers) == 1 else None
-    if not isinstance(reader, QuantizeRegionOp):
+    if not isinstance(reader, QuantizeRegionOp) or not reader.is_quantized:
         return False
     op = reader.body.block.first_op
     if reader.logical_kernel.data not in BINARY or not isinstance(op, AddOp | MultiplyOp | SubtractOp):

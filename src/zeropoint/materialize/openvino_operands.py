@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType, stored_array
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.product_chains import is_in_chain
@@ -181,7 +181,9 @@ def readings(value: SSAValue, spec: object) -> list[Operation]:
     found = list[Operation]()
     for use in value.uses:
         reader = use.operation
-        if not isinstance(reader, QuantizeRegionOp):
+        if isinstance(reader, QuantizeCastOp):
+            found += _readings_of_cast(reader, spec)
+        elif not isinstance(reader, QuantizeRegionOp):
             found += [] if isinstance(reader, hlo.UniformQuantizeOp) else [reader]
         elif (own := reader.input_specs.data[use.index]) == spec:
             moves = _only_repeats(reader) or _only_stores(reader)
@@ -189,6 +191,18 @@ def readings(value: SSAValue, spec: object) -> list[Operation]:
         elif not isinstance(own, UniformQuantizedType):  # a float op reads the cast value
             found.append(reader)
     return found
+
+
+def _readings_of_cast(cast: QuantizeCastOp, spec: object) -> list[Operation]:
+    """The ops that read a pair of casts of a type, before all casts have become types of regions."""
+    if element_of(cast.result) != spec:
+        return []
+    readers = [use.operation for use in cast.result.uses]
+    pairs = [reader for reader in readers if isinstance(reader, DequantizeCastOp)]
+    return [
+        *(reader for reader in readers if not isinstance(reader, DequantizeCastOp)),
+        *(use.operation for pair in pairs for use in pair.result.uses),
+    ]
 
 
 def expressed(operands: tuple[FileOperand, FileOperand]) -> int:

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
-from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL
+from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL, SHARED_BIAS
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
@@ -149,6 +149,8 @@ def is_alone_behind_convolution(value: SSAValue, weights: Weights) -> bool:
     maker = defining_op(value)
     if not isinstance(maker, QuantizeRegionOp) or maker.logical_kernel.data not in CONVOLUTIONS:
         return False
+    if SHARED_BIAS in maker.attributes:
+        return False
     kind = maker.output_specs.data[0]
     if not isinstance(kind, UniformQuantizedType) or not kind.is_per_layer or not kind.storage.is_full_range:
         return False
@@ -202,12 +204,13 @@ def _from_zero(
 
 
 def _is_convolved(operand: FileOperand) -> bool:
-    """Whether a convolution that only the sum reads computes an operand."""
-    kernel = operand.kernel
+    """Whether a convolution that only the sum reads, and reads once, computes an operand."""
+    kernel, argument = operand.kernel, operand.argument
     return (
-        operand.argument is not None
-        and kernel.values[operand.argument] in kernel.unrounded
+        argument is not None
+        and kernel.values[argument] in kernel.unrounded
         and len(list(operand.outer.uses)) == 1
+        and len(list(argument.uses)) == 1
     )
 
 

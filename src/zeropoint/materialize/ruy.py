@@ -19,7 +19,7 @@ from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
-from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.materialize.contraction import contraction
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import expressed
@@ -71,32 +71,39 @@ def _by_weights(kernel: MaterializedKernel, most: int) -> SSAValue:
 def _narrowed(kernel: MaterializedKernel, total: SSAValue) -> SSAValue:
     given, wanted = element_of(total), kernel.output_type
     assert isinstance(given, UniformQuantizedType)
-    mantissas, exponents = quantize_multiplier(given.scales / wanted.scales)
     stored = kernel.insert(StorageCastOp(total, with_element(total, i32)), kernel.region).result
+    return expressed(kernel, half_up(kernel, stored, given.scales / wanted.scales, wanted, given.axis))
+
+
+def half_up(
+    kernel: MaterializedKernel, total: SSAValue, ratios: Array, wanted: UniformQuantizedType, axis: int | None = None
+) -> SSAValue:
+    """The storage integers of `wanted` from i32 integers. `ratios` are those of their scales to its scale."""
+    mantissas, exponents = quantize_multiplier(ratios)
     product = RequantizeOp(
-        stored,
+        total,
         _numbers(kernel, mantissas),
         _numbers(kernel, BITS - np.maximum(exponents, 0)),
-        with_element(stored, i32),
+        with_element(total, i32),
         behaviour=RequantizeBehaviour.FIXED32.value,
         zero_point=0,
         storage_min=INT32_MIN,
         storage_max=INT32_MAX,
-        axis=given.axis,
+        axis=axis,
     )
     shifts = np.maximum(-exponents, 0)
     rounded = RequantizeOp(
         kernel.insert(product, kernel.region).result,
         _numbers(kernel, np.ones_like(shifts)),
         _numbers(kernel, shifts),
-        with_element(stored, i8),
+        with_element(total, i8),
         behaviour=RequantizeBehaviour.FIXED32.value,
         zero_point=wanted.zero_point,
         storage_min=wanted.storage.minimum,
         storage_max=wanted.storage.maximum,
-        axis=given.axis,
+        axis=axis,
     )
-    return expressed(kernel, kernel.insert(rounded, kernel.region).result)
+    return kernel.insert(rounded, kernel.region).result
 
 
 def _numbers(kernel: MaterializedKernel, numbers: IntArray) -> SSAValue:

@@ -129,13 +129,17 @@ def window_counts(op: ReduceWindowOp) -> IntArray:
 
 
 def requantized(
-    kernel: MaterializedKernel, total: SSAValue, multiplier: Multiplier, axis: int | None = None
+    kernel: MaterializedKernel,
+    total: SSAValue,
+    multiplier: Multiplier,
+    axis: int | None = None,
+    wanted: UniformQuantizedType | None = None,
 ) -> SSAValue:
-    """Requantize i32 values to the storage integers of the kernel's result, by a resolved multiplier.
+    """Requantize i32 values to the storage integers of `wanted`, or of the kernel's result, by a resolved multiplier.
 
     A multiplier with several elements has one for each index of `axis`.
     """
-    wanted = kernel.output_type
+    wanted = wanted or kernel.output_type
     if multiplier.shift is None:
         parts = [np.atleast_1d(multiplier.multiplier)]
     else:

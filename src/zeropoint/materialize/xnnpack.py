@@ -19,10 +19,10 @@ from xdsl.ir import Operation, SSAValue
 from zeropoint.ir.annotations import RESCALE, ROW_PROFILE, carry
 from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.fxpmath import TableOp
-from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp
+from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import DotGeneralOp, ReduceOp, UniformQuantizeOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.tensors import shape_of, with_element
 from zeropoint.materialize import elementwise, litert, litert_float_softmax, litert_resize, ruy
 from zeropoint.materialize.float_arithmetic import FloatArithmetic
 from zeropoint.materialize.kernel import MaterializedKernel
@@ -58,6 +58,7 @@ XNNPACK also executes a `batch_matmul` whose right operand has zero point 0.
 REASON = "XNNPACK computes means in f32"
 UNDELEGATED_PROFILE = "fixed32-double"
 """The profile of LiteRT's own kernels for rows without a profile."""
+BYTE = 8
 WIDE = 16
 """The width in bits of activations that XNNPACK has no kernels for."""
 
@@ -116,18 +117,36 @@ def mean(kernel: MaterializedKernel) -> SSAValue:
 
 
 def rescale(kernel: MaterializedKernel) -> SSAValue:
-    """A rescale in 8.8 fixed point."""
-    if not is_plain(kernel):
-        return elementwise.rescale(kernel)
+    """A rescale in 8.8 fixed point.
+
+    LiteRT's own kernel takes what XNNPACK does not: a change between i8 and u8, and ratios outside of
+    `conversion_factor`. It rounds as `ruy.half_up`, 16 elements at a time, and the last ones of a tensor whose size is
+    no multiple of 16 as the reference kernel, which is not predicted.
+    """
     given, wanted = kernel.type_of(kernel.arguments[0]), kernel.output_type
-    factor = conversion_factor(given.scale, wanted.scale)
-    if factor is None or given.storage.type.width != 8 or wanted.storage.type.width != 8:
+    if not all(kind.is_per_layer and kind.storage.type.width == BYTE for kind in (given, wanted)):
         return elementwise.rescale(kernel)
-    multiplier = Multiplier(RequantizeBehaviour.FIXED32, np.asarray(factor), np.asarray(FRACTION_BITS))
-    value = expressed(kernel, requantized(kernel, centred(kernel), multiplier))
+    _read_signed(kernel, given)
+    factor = conversion_factor(given.scale, wanted.scale)
+    if factor is None or given.storage.type.signed != wanted.storage.type.signed:
+        stored = ruy.half_up(kernel, centred(kernel), np.asarray(given.scale / wanted.scale), wanted.signed)
+    else:
+        multiplier = Multiplier(RequantizeBehaviour.FIXED32, np.asarray(factor), np.asarray(FRACTION_BITS))
+        stored = requantized(kernel, centred(kernel), multiplier, wanted=wanted.signed)
+    value = kernel.insert(StorageCastOp(stored, with_element(stored, wanted.signed)), kernel.region).result
+    if not wanted.storage.type.signed:
+        value = kernel.insert(UniformQuantizeOp(value, with_element(value, wanted)), kernel.region).result
     assert isinstance(value.owner, Operation)
     carry(kernel.region, value.owner, RESCALE)
     return value
+
+
+def _read_signed(kernel: MaterializedKernel, given: UniformQuantizedType) -> None:
+    """Let a kernel read its operand in the signed type of the same numbers."""
+    value = kernel.values[kernel.arguments[0]]
+    if not given.storage.type.signed:
+        cast = UniformQuantizeOp(value, with_element(value, given.signed))
+        kernel.values[kernel.arguments[0]] = kernel.insert(cast, kernel.region).result
 
 
 def leaky_relu(kernel: MaterializedKernel) -> SSAValue:

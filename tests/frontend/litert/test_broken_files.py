@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from fuzz.damage import damaged
 from oracle.litert import Port, model, schema
 from zeropoint.cli import main
+from zeropoint.export import ExportError
+from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.frontend import ModelError, load_model
 
 X = Port((1, 4), "int8", (0.5,), (3,))
@@ -222,6 +224,23 @@ def test_names_of_thousands_of_letters_are_shortened_in_the_line(tmp_path: Path)
     assert len(text) < 400
     assert text.startswith("tensor 'layer/www")
     assert "www/weights': found shape [1, 1, " in text
+
+
+def test_a_signature_of_tensors_that_the_file_does_not_have(tmp_path: Path) -> None:
+    """`compare` ended in an internal error of LiteRT's Python binding."""
+
+    def broken(tables: Any) -> None:
+        port = schema.SignatureDefT()
+        port.signatureKey, port.subgraphIndex = b"serving_default", 0
+        port.inputs, port.outputs = [schema.TensorMapT()], [schema.TensorMapT()]
+        port.inputs[0].name, port.inputs[0].tensorIndex = b"x", 9999
+        port.outputs[0].name, port.outputs[0].tensorIndex = b"y", len(tables.subgraphs[0].tensors) - 1
+        tables.signatureDefs = [port]
+
+    path = tmp_path / "model.tflite"
+    path.write_bytes(changed(broken))
+    with pytest.raises(ExportError, match="found a signature of tensors that the file does not have, expected indices"):
+        LiteRTFile(path)
 
 
 def test_the_first_of_many_problems_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:

@@ -70,3 +70,29 @@ def test_wide_biases_keep_their_integers(target: str, bits: int, dtype: type[np.
     for _ in range(50):
         x = random.integers(limits.min, limits.max + 1, (1, 6)).astype(data.dtype)
         np.testing.assert_array_equal(imported(x=x)["y"], runner(x=x)["y"])
+
+
+@pytest.mark.parametrize("bias", [1 << 39, -(1 << 39) - 1, (1 << 63) - 1, -(1 << 63)])
+def test_biases_of_more_than_40_bits_are_refused(bias: int, tmp_path: Path) -> None:
+    """LiteRT's results are 0 or overflow; the program's were other ones."""
+    path = exported("litert-16x8", tmp_path / "first.tflite")
+    with_biases(path, np.array([0, bias, 5, 0, 0, 0, 0, 0]), 1.0)
+    with pytest.raises(zp.Error, match=f"found the bias {bias}, expected at most 40 bits"):
+        zp.quantize(path, target="litert-16x8", io="integer")
+
+
+@pytest.mark.parametrize("bias", [(1 << 39) - 1, -(1 << 39)])
+def test_biases_of_40_bits_are_within_a_step(bias: int, tmp_path: Path) -> None:
+    """Types have 32 bits at most, so the weights get a larger scale."""
+    from ai_edge_litert import interpreter
+
+    path, random = exported("litert-16x8", tmp_path / "first.tflite"), np.random.default_rng(0)
+    model = read_model(path.read_bytes())
+    data, weights, _ = (model.tensors[index] for index in model.operators[0].inputs)
+    with_biases(path, np.full(8, bias), float(data.scales[0] * weights.scales.max() * 2.0**39 / 32767 * 1.1))
+    imported = zp.quantize(path, target="litert-16x8", io="integer")
+    kinds = interpreter.OpResolverType.BUILTIN_REF
+    runner = interpreter.Interpreter(str(path), experimental_op_resolver_type=kinds).get_signature_runner()
+    x = random.integers(-32768, 32768, (1, 6)).astype(np.int16)
+    ours, theirs = (np.asarray(run(x=x)["y"]).astype(np.int64) for run in (imported, runner))
+    assert np.abs(ours - theirs).max() <= 1

@@ -97,7 +97,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
     assert message_of(proto, tmp_path) == (
         "3 nodes are not supported: 'where' (NonZero): found a result whose size depends on values, expected "
         "one that depends on shapes only; cut the model before it with onnx.utils.extract_model; "
-        "'att' (com.microsoft::Tokenizer); 'e' (Det)"
+        "'att' (com.microsoft::Tokenizer); 'e' (Det); see docs/onnx.md"
     )
 
 
@@ -203,7 +203,7 @@ def test_elements_that_an_op_does_not_take(op_type: str, element: int, message: 
 def test_names_with_control_characters_stay_on_one_line(tmp_path: Path) -> None:
     node = helper.make_node("Det", ["x"], ["y"], name="a\nb\x1b[31m")
     proto = model([node], [tensor("x", (1, 2))], [tensor("y", None)])
-    assert message_of(proto, tmp_path) == "1 node is not supported: 'a b [31m' (Det)"
+    assert message_of(proto, tmp_path) == "1 node is not supported: 'a b [31m' (Det); see docs/onnx.md"
 
 
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:

@@ -48,7 +48,10 @@ def test_shapes_in_external_data_are_folded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda data: data.unlink(), "no file 'model.data' beside the model, which holds its data"),
+        (
+            lambda data: data.unlink(),
+            "found no file 'model.data' beside the model, which holds its data; copy it there",
+        ),
         (lambda data: data.write_bytes(b"12"), "'model.data' ends at byte 2, expected "),
     ],
 )

@@ -22,6 +22,7 @@ from zeropoint.export.litert.padding import spread
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.lower_bounds import is_zero_least
 from zeropoint.export.windows import VALID, ExportedWindow
+from zeropoint.ir.annotations import merge_name
 from zeropoint.ir.constants import exact_array
 from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.quant import UniformQuantizedType
@@ -221,7 +222,7 @@ def fully_connected(kernel: ExportKernel, emit: LitertEmission) -> None:
     source = emit.transposed(source, [*kept, *summed], kind)
     rows = [shape[axis] for axis in kept]
     if len(summed) != 1:
-        source = emit.reshaped(source, (*rows, terms), kind)
+        source = emit.reshaped(source, (*rows, terms), kind, merge_name(kernel.region) or "")
     filters = filters_of(kernel, emit, data, array, spec)
     bias = bias_of(kernel, emit, data, spec, array.shape[0])
     result = emit.declare(kernel.region.outputs[0], kernel.output_spec)

@@ -149,11 +149,11 @@ class LitertEmission:
         options = ("ReshapeOptions", {"newShape": shape})
         self.operator("RESHAPE", [source, self.integers(shape)], [result], options)
 
-    def reshaped(self, source: int, shape: Sequence[int], kind: Attribute) -> int:
-        """The same elements in another shape; the tensor itself if that is its shape."""
+    def reshaped(self, source: int, shape: Sequence[int], kind: Attribute, name: str = "") -> int:
+        """The same elements in another shape, with its name unless one is given; the tensor itself if it fits."""
         if tuple(self.builder.tensors[source].shape) == tuple(shape):
             return source
-        made = self.temporary(self.builder.tensors[source].name.decode(), shape, kind)
+        made = self.temporary(name or self.builder.tensors[source].name.decode(), shape, kind)
         self.reshape(source, made)
         return made
 

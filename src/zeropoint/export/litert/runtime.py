@@ -47,10 +47,13 @@ class LiteRTFile:
             raise ExportError(f"{path}: {_refusal(str(error), reference=reference)}") from error
         if not signatures:
             raise ExportError(f"{path}: found no signature, expected one that names inputs and outputs")
-        name = next(iter(signatures))
-        runner = self._interpreter.get_signature_runner(name)
-        self._inputs: Mapping[str, Any] = runner.get_input_details()
-        self._outputs: Mapping[str, Any] = runner.get_output_details()
+        try:
+            runner = self._interpreter.get_signature_runner(next(iter(signatures)))
+            self._inputs: Mapping[str, Any] = runner.get_input_details()
+            self._outputs: Mapping[str, Any] = runner.get_output_details()
+        except (RuntimeError, TypeError, ValueError) as error:
+            found = "found a signature of tensors that the file does not have"
+            raise ExportError(f"{path}: {found}, expected indices of its tensors; convert the model again") from error
         self._path, self._metadata = path, _metadata(content)
 
     @property

@@ -53,7 +53,8 @@ def _combined(run: _Rows, kind: type[Operation], operand: int, updates: int) -> 
     """The rows of the operand, combined with their updates one after the other."""
     rounds = run.found.rounds
     if kind not in COMBINATIONS or run.kind == i1:
-        raise ExportError(f"found a scatter that combines elements by {kind.name}, which LiteRT lacks", run.op)
+        found = f"found a scatter that combines elements by {kind.name}, which LiteRT lacks"
+        raise ExportError(f"{found}, expected one that adds, multiplies, or takes the greater or smaller one", run.op)
     if len(rounds) > MOST_ROUNDS:
         raise ExportError(
             f"found a scatter with {len(rounds)} updates of one slice, expected at most {MOST_ROUNDS}", run.op

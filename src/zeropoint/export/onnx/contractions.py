@@ -22,7 +22,7 @@ from zeropoint.export.onnx.graph import Attributes
 from zeropoint.export.onnx.kernel_bounds import clamped
 from zeropoint.export.onnx.weight_forms import written_type
 from zeropoint.export.onnx.wrong_padding import is_padded_wrong
-from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.annotations import PINNED, SHARED_BIAS
 from zeropoint.ir.constants import exact_array
 from zeropoint.ir.contractions import adds_pairs
 from zeropoint.ir.quant import Storage, UniformQuantizedType
@@ -133,7 +133,8 @@ def _bias(kernel: ExportKernel, emit: OnnxEmission, *, zeros: bool = True) -> Te
             if exact is not None and isinstance(kernel.specs[port], UniformQuantizedType):
                 array = exact
             # OpenVINO adds a bias that two convolutions share in another kernel, with what follows it.
-            return emit.constant(array, kernel.specs[port], name, shared=not emit.for_openvino)
+            is_shared = not emit.for_openvino or SHARED_BIAS in kernel.region.attributes
+            return emit.constant(array, kernel.specs[port], name, shared=is_shared)
     return None
 
 

@@ -16,6 +16,8 @@ from zeropoint.numerics.requantize import Multiplier, RequantizeBehaviour
 ROUNDINGS = {RequantizeBehaviour.TOSA_DOUBLE: "DOUBLE_ROUND", RequantizeBehaviour.FIXED32: "SINGLE_ROUND"}
 """TOSA's rounding modes by behaviour. DOUBLE_ROUND is in the extension EXT-DOUBLEROUND."""
 BYTES = (-128, 127)
+HALF = 1 << 15
+"""The zero point of unsigned integers of 16 bits."""
 DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
 
 
@@ -54,6 +56,50 @@ def rescaled(
         "scale32": "true",
     }
     return f.op("rescale", operands, value.shape, element, attributes)
+
+
+def from_unsigned(f: FunctionBuilder, value: TosaValue, profile: Profile) -> TosaValue:
+    """Unsigned integers of 8 or 16 bits, as i32.
+
+    TOSA's types have no sign: a RESCALE reads them as unsigned, but does not write i32 then. It writes i16, which holds
+    unsigned integers of 16 bits less the zero point 2^15.
+    """
+    half = HALF if value.element == "i16" else 0
+    signed = _by_one(f, value, (half, 0), "i16", profile, "input_unsigned")
+    wide = f.op("cast", [signed], value.shape, "i32")
+    return wide if not half else _plus(f, wide, half)
+
+
+def to_unsigned(f: FunctionBuilder, value: TosaValue, element: str, profile: Profile) -> TosaValue:
+    """i32 as unsigned integers of 8 or 16 bits, whose range holds them."""
+    half = HALF if element == "i16" else 0
+    narrow = f.op("cast", [value if not half else _plus(f, value, -half)], value.shape, "i16")
+    return _by_one(f, narrow, (0, half), element, profile, "output_unsigned")
+
+
+def _plus(f: FunctionBuilder, value: TosaValue, number: int) -> TosaValue:
+    return f.op("add", [value, f.constant(filled(len(value.shape), number, np.int32))], value.shape, "i32")
+
+
+def _by_one(
+    f: FunctionBuilder, value: TosaValue, points: tuple[int, int], element: str, profile: Profile, unsigned: str
+) -> TosaValue:
+    """RESCALE by 1, with one side that is unsigned. Zero points have the bits of their type."""
+    multiplier = unit(profile)
+    numbers = f.constant(np.array([multiplier.multiplier], np.int32)), f.constant(np.array([multiplier.shift], np.int8))
+    attributes = {
+        "input_unsigned": "false",
+        "output_unsigned": "false",
+        unsigned: "true",
+        "per_channel": "false",
+        "rounding_mode": "SINGLE_ROUND",
+        "scale32": "true",
+    }
+    sides = [
+        f.constant(np.array([point]).astype(DTYPES[kind]))
+        for point, kind in zip(points, (value.element, element), strict=True)
+    ]
+    return f.op("rescale", [value, *numbers, *sides], value.shape, element, attributes)
 
 
 def unit(profile: Profile) -> Multiplier:

@@ -10,25 +10,39 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.kernels import ExportKernel
-from zeropoint.export.tosa.arithmetic import dequantized, quantized
+from zeropoint.export.tosa.arithmetic import dequantized, from_unsigned, quantized, to_unsigned
 from zeropoint.export.tosa.builder import ELEMENTS, FunctionBuilder, TosaValue
 from zeropoint.export.tosa.moves import reshaped
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.quant import UniformQuantizedType, stored_array
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConvertOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.ir.stablehlo import (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    ConvertOp,
+    GatherOp,
+    ReshapeOp,
+    ReverseOp,
+    SelectOp,
+    SliceOp,
+    TransposeOp,
+)
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.profile import Profile
 
 INDEX_LIMIT = np.iinfo(np.int32)
+UNSIGNED = {"uint8": "i8", "uint16": "i16"}
+"""The types of unsigned inputs and outputs. Inside the function, they are i32."""
+MOVES = (BroadcastInDimOp, ConcatenateOp, GatherOp, ReshapeOp, ReverseOp, SelectOp, SliceOp, TransposeOp)
+"""The ops whose results are elements of their operands."""
 
 
 def element_text(kind: Attribute, op: Operation | None) -> str:
-    """The element type of a value: the storage type of a quantized one, and i32 for i64 and for floats converted to u8.
+    """The element type of a value: the storage type of a quantized one, and i32 for i64 and for unsigned integers.
 
-    Raises ExportError if TOSA does not have the type.
+    Raises ExportError if TOSA does not have the type, and for arithmetic of unsigned integers, which wraps around.
     """
     if isinstance(kind, UniformQuantizedType):
         if kind.storage.type.signed and kind.storage.type.width in (8, 32):
@@ -37,8 +51,8 @@ def element_text(kind: Attribute, op: Operation | None) -> str:
     name = element_dtype(kind).name
     if name == "int64":  # positions and sizes, which fit 32 bits; TOSA has no 64-bit integers
         return "i32"
-    if name == "uint8" and isinstance(op, ConvertOp) and isinstance(element_of(op.operand), AnyFloat):
-        return "i32"  # as dynamic quantization makes them: of 0..255
+    if name in UNSIGNED and _keeps_unsigned(op):
+        return "i32"
     if name not in ELEMENTS:
         raise ExportError(
             f"found a tensor of {name}, expected one of: {', '.join(ELEMENTS)}, int64; use --target onnxruntime -o "
@@ -46,6 +60,16 @@ def element_text(kind: Attribute, op: Operation | None) -> str:
             op,
         )
     return ELEMENTS[name]
+
+
+def unsigned_text(kind: Attribute) -> str | None:
+    """The element type of an input or output of unsigned integers; None for other ones."""
+    return None if isinstance(kind, UniformQuantizedType) else UNSIGNED.get(element_dtype(kind).name)
+
+
+def _keeps_unsigned(op: Operation | None) -> bool:
+    """Whether an op gives the unsigned integers that it reads, or those of floats (dynamic quantization)."""
+    return isinstance(op, MOVES) or (isinstance(op, ConvertOp) and isinstance(element_of(op.operand), AnyFloat))
 
 
 @dataclass
@@ -59,6 +83,17 @@ class TosaEmission:
         default_factory=dict[tuple[SSAValue, Attribute], TosaValue]
     )
     made: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+
+    def argument(self, name: str, value: SSAValue, kind: Attribute) -> None:
+        """Add an input of the function. Unsigned integers are widened."""
+        narrow = unsigned_text(kind)
+        found = self.f.argument(name, shape_of(value), narrow or element_text(kind, None))
+        self.define(value, kind, found if narrow is None else from_unsigned(self.f, found, self.profile))
+
+    def result(self, name: str, value: SSAValue, kind: Attribute) -> None:
+        """Return a value. Unsigned integers are narrowed."""
+        found, narrow = self.operand(value, kind), unsigned_text(kind)
+        self.f.result(name, found if narrow is None else to_unsigned(self.f, found, narrow, self.profile))
 
     def at(self, op: Operation) -> None:
         """Give the next ops the location of an op of the program."""
@@ -113,7 +148,7 @@ class TosaEmission:
                     f"found integers up to {np.abs(array).max()}, expected 32 bits: TOSA has no wider ones"
                 )
             array = array.astype(np.int32)
-        elif array.dtype == np.uint8:
+        elif array.dtype.name in UNSIGNED:
             array = array.astype(np.int32)
         return self.f.constant(array)
 

@@ -16,13 +16,13 @@ from zeropoint.export.port_orders import port_orders
 from zeropoint.export.ports import stated_parameters
 from zeropoint.export.tosa import contractions, rows
 from zeropoint.export.tosa.builder import FunctionBuilder
-from zeropoint.export.tosa.emission import TosaEmission, element_text
+from zeropoint.export.tosa.emission import TosaEmission, unsigned_text
 from zeropoint.export.tosa.floats import OPERATORS
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import ConstantOp
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import element_of
 from zeropoint.numerics.profile import profile as named_profile
 from zeropoint.progress import Progress, silent
 
@@ -54,7 +54,7 @@ def tosa_text(
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
         kind = read_storage(argument) if integer_io else element_of(argument)
         stored.update(stated_parameters(port.name, kind))
-        emit.define(argument, kind, emit.f.argument(port.name, shape_of(argument), element_text(kind, None)))
+        emit.argument(port.name, argument, kind)
     for op in progress(list(program.entry.ops)[:-1], "export"):
         emit.at(op)
         if isinstance(op, QuantizeRegionOp):
@@ -67,8 +67,11 @@ def tosa_text(
     for port, value in zip(program.outputs, terminator.operands, strict=True):
         kind = emit.made.get(value, element_of(value)) if integer_io else element_of(value)
         stored.update(stated_parameters(port.name, kind))
-        emit.f.result(port.name, emit.operand(value, kind))
+        emit.result(port.name, value, kind)
     target = program.module.attributes.get(TARGET)
+    ports, values = (*program.inputs, *program.outputs), (*program.entry.args, *terminator.operands)
+    kinds = zip(ports, map(element_of, values), strict=True)
+    unsigned = [port.name for port, kind in kinds if unsigned_text(kind) is not None]
     header = {
         "target": getattr(target, "data", None),
         "profile": PROFILE,
@@ -76,5 +79,6 @@ def tosa_text(
         "outputs": [port.name for port in program.outputs],
         "orders": port_orders(program),
         "quantization": stored,
+        "unsigned": unsigned,
     }
     return emit.f.text(header)

@@ -94,6 +94,7 @@ class TosaFile:
             header = _header(path.read_text(encoding="utf-8"), path)
             self.inputs, self.outputs = (tuple(map(str, header[kind])) for kind in ("inputs", "outputs"))
             self._header = header
+            self._unsigned = frozenset(header.get("unsigned", ()))
             self._stored: Mapping[str, tuple[np.float32, int]] = {
                 name: (np.float32(kind["scale"]), int(kind["zero_point"]))
                 for name, kind in header["quantization"].items()
@@ -129,6 +130,8 @@ class TosaFile:
     def _integers(self, name: str, value: Array) -> Array:
         """The storage integers of an input that is given as real numbers."""
         kind = self._stored.get(name)
+        if value.dtype.kind == "u":  # the same bits: TOSA's types have no sign
+            return value.view(value.dtype.name.removeprefix("u"))
         if kind is None or value.dtype.kind != "f":
             return value.astype(np.int32) if value.dtype == np.int64 else value
         scale, zero_point = kind
@@ -136,6 +139,8 @@ class TosaFile:
 
     def _reals(self, name: str, value: Array) -> Array:
         kind = self._stored.get(name)
+        if name in self._unsigned:
+            return value.view(f"u{value.dtype.name}")
         if kind is None:
             return value
         scale, zero_point = kind

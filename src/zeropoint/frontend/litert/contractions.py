@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
+from zeropoint.frontend.litert.reader import LiteRtTensor
 from zeropoint.frontend.litert.windows import LiteRtWindow, window_of
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.ir.annotations import COMPUTED_WEIGHTS
@@ -20,6 +21,8 @@ from zeropoint.ir.stablehlo import AddOp, ConvolutionLayout, ConvolutionOp, DotG
 from zeropoint.ir.stablehlo.dimensions import DotDimensions
 from zeropoint.ir.tensors import shape_of, with_shape
 
+GREATEST_BIAS = (1 << 39) - 1
+"""The greatest bias of 16x8 models, as in the rows of LiteRT's table."""
 SPATIAL = (1, 2)
 OHWI = ConvolutionLayout(0, 3, SPATIAL, 3, 0, SPATIAL, 0, 3, SPATIAL)
 """`[b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]`."""
@@ -37,12 +40,26 @@ def _image(call: Call, index: int) -> tuple[int, ...]:
 def _with_bias(call: Call, value: SSAValue, index: int, data: int = 0) -> SSAValue:
     """Add the bias along the last dimension, then apply the activation function."""
     if call.has(index):
+        _check_width(call.tensor(index))
         bias, channels = call.bias(index, data, 1), shape_of(value)[-1]
         if shape_of(bias) != (channels,):
             raise NodeError(f"found a bias of shape {list(shape_of(bias))}, expected [{channels}]")
         last = len(shape_of(value)) - 1
         value = call.build.insert(AddOp(value, call.build.broadcast(bias, value.type, [last])))
     return call.bounded(value)
+
+
+def _check_width(bias: LiteRtTensor) -> None:
+    """Raise NodeError for a bias of more than 40 bits. From about 46 bits on, LiteRT's results are 0 or overflow."""
+    stored = bias.data
+    if stored is None or stored.dtype.kind != "i" or not stored.size:
+        return
+    low, high = int(stored.min()), int(stored.max())
+    if low < -GREATEST_BIAS - 1 or high > GREATEST_BIAS:
+        raise NodeError(
+            f"found the bias {low if -low > high else high}, expected at most 40 bits (2^39 - 1), which LiteRT's "
+            "kernels of 16 bits compute with; give its channel a larger scale of weights and convert the model again"
+        )
 
 
 def _convolved(call: Call, window: LiteRtWindow, features: int, groups: int, layout: ConvolutionLayout) -> SSAValue:
@@ -65,7 +82,10 @@ def conv_2d(call: Call) -> SSAValue:
     """CONV_2D. The convolution is grouped if the weights have fewer input channels than the image."""
     (_, *size, channels), (features, *kernel, inputs) = _image(call, 0), _image(call, 1)
     if not inputs or channels % inputs or features % (channels // inputs):
-        raise NodeError(f"found {channels} channels and weights of {inputs} inputs, which do not match")
+        raise NodeError(
+            f"found {channels} channels, weights of {inputs} inputs and {features} outputs, expected groups of as many "
+            f"channels as inputs, and as many outputs for each group"
+        )
     return _convolved(call, window_of(call, size, kernel), features, channels // inputs, OHWI)
 
 
@@ -115,10 +135,10 @@ def fully_connected(call: Call) -> SSAValue:
         for size in shape:
             count *= size
         if count % terms:
-            raise NodeError(f"found {count} elements and weights of {terms} inputs, which do not match")
+            raise NodeError(f"found {count} elements, expected a multiple of the {terms} inputs of the weights")
         data = call.build.reshape(data, [count // terms, terms])
     if not shape_of(data) or shape_of(data)[-1] != terms:
-        raise NodeError(f"found shape {list(shape)} and weights of {terms} inputs, which do not match")
+        raise NodeError(f"found shape {list(shape)}, expected a last dimension of {terms}, the inputs of the weights")
     if _has_no_kernel(call):
         return call.build.constant(np.zeros([*shape_of(data)[:-1], features], np.float32))
     last = len(shape_of(data)) - 1
@@ -169,7 +189,10 @@ def batch_matmul(call: Call) -> SSAValue:
     summed, kept = (rank - 2, rank - 1) if adjoint[0] else (rank - 1, rank - 2)
     over, free = (rank - 1, rank - 2) if adjoint[1] else (rank - 2, rank - 1)
     if shapes[0][summed] != shapes[1][over]:
-        raise NodeError(f"found shapes {[list(shape) for shape in shapes]}, which do not match")
+        raise NodeError(
+            f"found shapes {list(shapes[0])} and {list(shapes[1])}, expected equal sizes of the dimensions that are "
+            f"summed, which are {shapes[0][summed]} and {shapes[1][over]}"
+        )
     batches = tuple(range(rank - 2))
     result = with_shape(sides[0], [*shapes[0][:-2], shapes[0][kept], shapes[1][free]])
     numbers = DotDimensions(batches, batches, (summed,), (over,))

@@ -132,7 +132,9 @@ class _Importer:
                 lost.update(operator.outputs)
         if self._problems:
             count = f"{len(self._problems)} operators are" if len(self._problems) > 1 else "1 operator is"
-            raise ModelError(f"{count} not supported: {listed(self._problems)}")
+            unknown = all(": " in problem for problem in self._problems)
+            fix = "" if unknown else "; see docs/import.md"
+            raise ModelError(f"{count} not supported: {listed(self._problems)}{fix}")
         results, orders = self._results()
         self._block.add_op(ReturnOp(*results))
         remove_dead_ops(self._block)

@@ -60,7 +60,7 @@ def transpose(call: Call) -> SSAValue:
     """TRANSPOSE."""
     value, order = call.operand(0), call.integers(1, "permutation")
     if sorted(order) != list(range(len(shape_of(value)))):
-        raise NodeError(f"found permutation {list(order)} of {len(shape_of(value))} dimensions")
+        raise NodeError(f"found permutation {list(order)}, expected each of {len(shape_of(value))} dimensions once")
     return call.transposed(value, order)
 
 
@@ -83,7 +83,7 @@ def pack(call: Call) -> SSAValue:
 def _part(call: Call, value: SSAValue, axis: int, start: int, limit: int) -> SSAValue:
     shape = shape_of(value)
     if not 0 <= start <= limit <= shape[axis]:
-        raise NodeError(f"found the part {start} to {limit} of {shape[axis]} elements")
+        raise NodeError(f"found the part {start} to {limit}, expected one of {shape[axis]} elements")
     begin = [start if i == axis else 0 for i in range(len(shape))]
     end = [limit if i == axis else size for i, size in enumerate(shape)]
     return call.build.insert(SliceOp(value, begin, end, [1] * len(shape)))
@@ -139,7 +139,7 @@ def slice_(call: Call) -> SSAValue:
 def _sliced(call: Call, value: SSAValue, begin: Sequence[int], end: Sequence[int], steps: Sequence[int]) -> SSAValue:
     shape = shape_of(value)
     if any(not 0 <= low <= high <= size for low, high, size in zip(begin, end, shape, strict=True)):
-        raise NodeError(f"found the part {list(begin)} to {list(end)} of {list(shape)}")
+        raise NodeError(f"found the part {list(begin)} to {list(end)}, expected one of shape {list(shape)}")
     return call.build.insert(SliceOp(value, begin, end, steps))
 
 
@@ -151,7 +151,10 @@ def strided_slice(call: Call) -> SSAValue:
     if call.option("ellipsisMask") or call.option("newAxisMask") or call.option("offset", False):
         raise NodeError("found an ellipsis, a new axis or an offset, expected a start and an end for each dimension")
     if not len(begins) == len(ends) == len(steps) <= rank or 0 in steps:
-        raise NodeError(f"found starts {begins}, ends {ends} and steps {steps} of {list(shape)}")
+        raise NodeError(
+            f"found starts {begins}, ends {ends} and steps {steps}, expected as many of each, at most one for each "
+            f"dimension of {list(shape)}, and no step of 0"
+        )
     masks = [int(call.option(name)) for name in ("beginMask", "endMask", "shrinkAxisMask")]
     parts: list[tuple[int, int, int]] = []
     backwards: list[int] = []
@@ -220,7 +223,8 @@ def _mirrored(call: Call, value: SSAValue, axis: int, start: int, limit: int) ->
 def _blocks(call: Call) -> int:
     size = int(call.option("blockSize", 1))
     if size < 1 or len(shape_of(call.operand(0))) != 4:
-        raise NodeError(f"found block size {size} and {len(shape_of(call.operand(0)))} dimensions")
+        rank = len(shape_of(call.operand(0)))
+        raise NodeError(f"found block size {size} and {rank} dimensions, expected 1 or more and 4 dimensions")
     return size
 
 

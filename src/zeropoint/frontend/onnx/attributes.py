@@ -83,7 +83,9 @@ def check_unread_attributes(node: OnnxNode) -> None:
     harmless = WITHOUT_EFFECT[""] | WITHOUT_EFFECT.get(node.op_type, frozenset())
     for name, value in node.unread_attributes().items():
         if name not in harmless and value != _default(node, name):
-            raise NodeError(f"found attribute '{name}' = {_text(value)}, which is not supported")
+            default = _default(node, name)
+            fix = "leave it out" if default is None else f"expected {_text(default)}"
+            raise NodeError(f"found attribute '{name}' = {_text(value)}, which is not supported; {fix}")
 
 
 def _text(value: Any) -> str:

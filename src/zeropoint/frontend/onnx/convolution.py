@@ -49,7 +49,7 @@ def convolved(node: OnnxNode, data: SSAValue, kernel: SSAValue, build: Builder) 
     if groups < 1 or channels != group_channels * groups or features % groups:
         raise NodeError(
             f"found {channels} input channels, a kernel of shape {list(shape_of(kernel))} and group {groups}, "
-            f"which do not match"
+            f"which do not match; expected group * {group_channels} input channels, and kernels in equal groups"
         )
     check_kernel_shape(node, sizes)
     window = window_of(node, inputs, sizes)

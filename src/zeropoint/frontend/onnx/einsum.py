@@ -37,14 +37,19 @@ def _spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         default=0,
     )
     if len(inputs) != len(ranks) or most > len(free):
-        raise NodeError(f"found equation '{equation}' for {len(ranks)} inputs")
+        raise NodeError(
+            f"found equation '{equation}' for {len(ranks)} inputs of {list(ranks)} dimensions, expected a term for "
+            f"each, and at most {len(free)} dimensions for '...'"
+        )
     rest = "".join(free[:most])
     spelled: list[str] = []
     for term, rank in zip(inputs, ranks, strict=True):
         count = rank - len(term.replace("...", ""))
         spelled.append(term.replace("...", rest[most - count :] if count else ""))
         if len(spelled[-1]) != rank:
-            raise NodeError(f"found equation '{equation}' for an input of {rank} dimensions")
+            raise NodeError(
+                f"found equation '{equation}' for an input of {rank} dimensions, expected a letter for each in '{term}'"
+            )
     joined = "".join(spelled)
     if not arrow:
         right = rest + "".join(sorted(label for label in set(joined) - set(rest) if joined.count(label) == 1))

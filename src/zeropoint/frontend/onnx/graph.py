@@ -311,6 +311,8 @@ def import_graph(model: ModelProto, folder: Path) -> Program:
         count = f"{len(importer.problems)} nodes are" if len(importer.problems) > 1 else "1 node is"
         wanted = inputs_behind(graph, importer.computed)
         fix = f"; make constants of the inputs they depend on: {', '.join(wanted)}" if wanted else ""
+        if not fix and not all(": " in problem for problem in importer.problems):
+            fix = "; see docs/onnx.md"
         raise ModelError(f"{count} not supported: {listed(importer.problems)}{fix}", wanted)
     outputs = [value.name for value in graph.output]
     for name in outputs:

@@ -73,7 +73,10 @@ def max_unpool(node: OnnxNode, build: Builder) -> SSAValue:
     sizes, strides = node.integers("kernel_shape") or (), node.integers("strides") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
     if len(sizes) != rank or len(strides) != rank or len(pads) != 2 * rank:
-        raise NodeError(f"found kernel_shape {list(sizes)}, strides {list(strides)} and pads {list(pads)}")
+        raise NodeError(
+            f"found kernel_shape {list(sizes)}, strides {list(strides)} and pads {list(pads)}, expected {rank}, {rank} "
+            f"and {2 * rank} numbers"
+        )
     rows = zip(inputs, sizes, strides, pads[:rank], pads[rank:], strict=True)
     outputs = [(count - 1) * stride - low - high + size for count, size, stride, low, high in rows]
     shape = [batch, channels, *outputs]

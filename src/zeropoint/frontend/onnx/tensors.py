@@ -104,7 +104,10 @@ def read_tensor(tensor: TensorProto, folder: Path) -> Array:
     try:
         return numpy_helper.to_array(tensor)
     except ValueError as error:
-        raise ModelError(f"tensor '{tensor.name}': its data does not fill shape {list(shape)}") from error
+        raise ModelError(
+            f"tensor '{tensor.name}': found data that does not fill shape {list(shape)}, expected as many elements; "
+            "save the model again"
+        ) from error
 
 
 def _dtype_and_shape(tensor: TensorProto) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
@@ -151,13 +154,18 @@ def _external_data(tensor: TensorProto, folder: Path) -> tuple[Path, int]:
             raise ModelError(f"{shown} is a cycle of symbolic links, expected a regular file") from error
         raise ModelError(f"{shown} is not a valid file name, expected the name of a file") from error
     if not inside:
-        raise ModelError(f"tensor '{name}': external data '{location}' lies outside the model's folder")
+        raise ModelError(
+            f"tensor '{name}': external data '{location}' lies outside the model's folder, expected a file inside; "
+            "save the model with its data beside it"
+        )
     if inside and path.exists() and not is_file:
         raise ModelError(
             f"tensor '{name}': external data '{location}' is a folder, a pipe or a device, expected a regular file"
         )
     if not is_file:
-        raise ModelError(f"tensor '{name}': no file '{location}' beside the model, which holds its data")
+        raise ModelError(
+            f"tensor '{name}': found no file '{location}' beside the model, which holds its data; copy it there"
+        )
     dtype, shape = _dtype_and_shape(tensor)
     if min(shape, default=0) < 0:
         raise ModelError(f"tensor '{name}': found shape {list(shape)}, expected no negative size")

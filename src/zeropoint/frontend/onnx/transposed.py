@@ -37,8 +37,8 @@ def conv_transpose(node: OnnxNode, build: Builder) -> SSAValue:
         )
     if groups < 1 or data_shape[1] != kernel_shape[0] or kernel_shape[0] % groups:
         raise NodeError(
-            f"found {data_shape[1]} input channels, a kernel of shape {list(kernel_shape)} and group {groups}, which "
-            f"do not fit each other"
+            f"found {data_shape[1]} input channels, a kernel of shape {list(kernel_shape)} and group {groups}, "
+            f"expected {kernel_shape[0]} input channels, which group divides"
         )
     inputs, sizes = data_shape[2:], kernel_shape[2:]
     check_kernel_shape(node, sizes)

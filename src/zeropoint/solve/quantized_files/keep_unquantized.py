@@ -48,6 +48,7 @@ from zeropoint.solve.quantized_files.quantized_at_load import (
     quantize_weights,
     round_bias,
 )
+from zeropoint.solve.quantized_files.shared_biases import state_shared_biases
 from zeropoint.solve.quantized_files.stored_zeros import pad_with_stored_zeros, pads_stored_zeros
 from zeropoint.solve.quantized_files.whole_windows import count_whole_windows, has_whole_windows
 from zeropoint.targets import Role, Target
@@ -328,6 +329,7 @@ def _apply(types: _Types, program: Program, regions: Mapping[QuantizeRegionOp, Q
             weights.attributes.pop(PINNED, None)
     for region in types.real_biased:
         keep_real(regions[region], BIAS)
+    state_shared_biases([regions[region] for region in types.real_biased])
     for region, kind in types.padded.items():
         pad_with_stored_zeros(program, regions[region], kind)
     for region in types.means:
