@@ -18,7 +18,7 @@ from zeropoint.correct.analytic_bias import correct_biases
 from zeropoint.correct.contractions import contraction_kernels
 from zeropoint.correct.equalize import sites
 from zeropoint.correct.float_means import FloatMean, float_means
-from zeropoint.correct.float_record import FloatRecord, Wanted
+from zeropoint.correct.float_record import FloatRecord, RecordPart
 from zeropoint.correct.methods import Platform, wanted_of
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.correct.sample_parts import FEW
@@ -136,8 +136,8 @@ def test_mean_inputs_are_those_of_a_run_of_their_own() -> None:
 
 def test_only_what_corrections_need_is_recorded() -> None:
     assert wanted_of(()) == ()
-    assert wanted_of(("analytic_bias",)) == (Wanted.INPUTS,)
-    assert wanted_of(("equalize", "integer_products", "empirical_bias")) == (Wanted.RESULTS, Wanted.CHANNELS)
+    assert wanted_of(("analytic_bias",)) == (RecordPart.INPUTS,)
+    assert wanted_of(("equalize", "integer_products", "empirical_bias")) == (RecordPart.RESULTS, RecordPart.CHANNELS)
     fused = fuse(simplify(network()), CPU)
     asked = instrument(fused)
     record = FloatRecord(fused, asked, COUNT, validation=False, wants=())

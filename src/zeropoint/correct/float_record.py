@@ -37,7 +37,7 @@ MOST_SAMPLES = 128 << 20
 """The maximum number of bytes of the samples of a record, which keeps them. With more, there is no record."""
 
 
-class Wanted(Enum):
+class RecordPart(Enum):
     """What is recorded of values: mean results and mean inputs of contractions, and ranges of channels."""
 
     RESULTS = auto()
@@ -82,7 +82,7 @@ class FloatRecord:
     asked: Program
     count: int
     validation: bool
-    wants: Collection[Wanted] = tuple(Wanted)
+    wants: Collection[RecordPart] = tuple(RecordPart)
     _samples: list[Mapping[str, Array]] = field(default_factory=list[Mapping[str, Array]])
     """Kept, because samples are told apart by their identity."""
     _outputs: dict[int, dict[str, Array]] = field(default_factory=dict[int, dict[str, Array]])
@@ -105,13 +105,13 @@ class FloatRecord:
         found = {site.maker: site for site in watched(self.fused)}
         for region, before in wanted.items():
             key, rows = _key(region), _rows(region, self.asked)
-            if rows is not None and Wanted.INPUTS in self.wants:
+            if rows is not None and RecordPart.INPUTS in self.wants:
                 self._add_inputs(region, rows)
             if key is None:
                 continue
-            if rows is not None and Wanted.RESULTS in self.wants:
+            if rows is not None and RecordPart.RESULTS in self.wants:
                 self._sums[key] = _Sums(rows, Chosen.of(rows, len(fitted), None))
-            if before in found and Wanted.CHANNELS in self.wants:
+            if before in found and RecordPart.CHANNELS in self.wants:
                 for one in self._channels:
                     one.ranges[key] = ChannelRanges(found[before].axis)
         self._keys = {before: _key(region) for region, before in wanted.items()}

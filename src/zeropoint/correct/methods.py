@@ -11,7 +11,7 @@ from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
 from zeropoint.correct.float_means import FloatMeans, float_means
-from zeropoint.correct.float_record import RecordedNetwork, Wanted
+from zeropoint.correct.float_record import RecordedNetwork, RecordPart
 from zeropoint.correct.lock_step import correct_in_lock_step
 from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import WalkStep, fitting, walk
@@ -187,12 +187,12 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
 DEFAULT_EFFORT, MOST_EFFORT = "balanced", "best"
 
 
-def wanted_of(names: Sequence[str]) -> tuple[Wanted, ...]:
+def wanted_of(names: Sequence[str]) -> tuple[RecordPart, ...]:
     """What these corrections need of the float network, besides its outputs."""
     tried = [METHODS[name] for name in names if name in METHODS]
     needs = {
-        Wanted.RESULTS: any(method.needs_means for method in tried),
-        Wanted.INPUTS: any(method.needs_inputs for method in tried),
-        Wanted.CHANNELS: EQUALIZE in names,
+        RecordPart.RESULTS: any(method.needs_means for method in tried),
+        RecordPart.INPUTS: any(method.needs_inputs for method in tried),
+        RecordPart.CHANNELS: EQUALIZE in names,
     }
-    return tuple(wanted for wanted, needed in needs.items() if needed)
+    return tuple(part for part, needed in needs.items() if needed)
