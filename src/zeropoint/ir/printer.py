@@ -24,6 +24,8 @@ from zeropoint.ir.weights import inline_array
 
 # Constants with at least this many elements are printed as one hexadecimal string, as in C++ MLIR.
 _HEXADECIMAL_ELEMENTS = 101
+_ESCAPED = ["\\\\" if byte == 0x5C else chr(byte) if 0x20 <= byte <= 0x7E else f"\\{byte:02X}" for byte in range(256)]
+_ESCAPED[ord('"')] = "\\22"
 
 
 class ProgramPrinter(Printer):
@@ -97,6 +99,10 @@ class ProgramPrinter(Printer):
         if self._locations and is_given(location):
             self.print_string(" ")
             self.print_attribute(location)
+
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        """Print a string in quotes at once: xDSL prints every character by itself."""
+        self.print_string(f'"{"".join(map(_ESCAPED.__getitem__, bytestring))}"')
 
     def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
         """Print a dictionary with its keys in alphabetical order."""
