@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from io import StringIO
 from typing import IO, Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
     LocationAttr,
+    TensorType,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
@@ -46,6 +48,15 @@ class ProgramPrinter(Printer):
         self._locations = locations
         self._handles = handles
         self._names = Names()
+        self._types: dict[Attribute, str] = {}
+        """The texts of tensor types. Most are those of several values."""
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        """Print a text. xDSL counts lines and columns, which only its messages on errors of parsers show."""
+        if self.stream is None or "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self.stream.write(text)
 
     def print_ssa_value(self, value: SSAValue) -> str:
         """Print the name of a value. The name is chosen at the first use."""
@@ -114,6 +125,9 @@ class ProgramPrinter(Printer):
 
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute."""
+        if type(attribute) is TensorType:
+            self.print_string(self._type_text(attribute))
+            return
         if type(attribute) is DenseIntOrFPElementsAttr:
             dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
             part = real_element(dense.get_element_type())
@@ -121,6 +135,17 @@ class ProgramPrinter(Printer):
                 self._print_dense_floats(dense, cast("AnyFloat", part))
                 return
         super().print_attribute(attribute)
+
+    def _type_text(self, type_: Attribute) -> str:
+        text = self._types.get(type_)
+        if text is None:
+            whole, self.stream = self.stream, StringIO()
+            try:
+                super().print_attribute(type_)
+                text = self._types[type_] = self.stream.getvalue()
+            finally:
+                self.stream = whole
+        return text
 
     def _print_dense_floats(self, attribute: DenseIntOrFPElementsAttr[Any], element_type: AnyFloat) -> None:
         # xDSL detects splats by comparing values, so it confuses -0.0 with 0.0 and finds no splat of NaN.
