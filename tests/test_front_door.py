@@ -432,6 +432,16 @@ def test_importing_the_package_imports_no_compiler() -> None:
     assert said.stdout.strip() == "[]"
 
 
+def test_quantizing_imports_no_dialects_of_other_compilers() -> None:
+    names = [f"xdsl.dialects.{name}" for name in ("affine", "arith", "linalg", "math", "memref", "scf", "tensor")]
+    code = (
+        "import sys, zeropoint.frontend.onnx, zeropoint.pipeline; "
+        f"print([m for m in ('zeropoint.standard', *{names}) if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+
+
 def test_the_package_is_typed() -> None:
     assert Path(zp.__file__).with_name("py.typed").is_file()
     assert all(hasattr(zp, name) for name in zp.__all__)

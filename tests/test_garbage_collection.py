@@ -2,8 +2,10 @@
 
 import gc
 
+import click
 import pytest
 
+from zeropoint.cli.entry import Entry
 from zeropoint.garbage_collection import OBJECTS, seldom_collected
 
 
@@ -32,3 +34,13 @@ def test_a_collector_that_runs_less_often_stays_as_it_is(threshold: int) -> None
         assert gc.get_threshold()[0] == threshold
     finally:
         gc.set_threshold(*before)
+
+
+def test_commands_collect_seldom_from_their_first_import_on() -> None:
+    seen: list[int] = []
+    group = Entry("tool")
+    group.add_command(click.Command("show", callback=lambda: seen.append(gc.get_threshold()[0])))
+    before = gc.get_threshold()
+    group.main(["show"], standalone_mode=False)
+    assert seen == [max(before[0], OBJECTS)]
+    assert gc.get_threshold() == before

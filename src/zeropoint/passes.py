@@ -29,7 +29,6 @@ from zeropoint.quant_passes import (
     convert_fake_quant,
     legalize_chlo,
     legalize_real_math,
-    lower_quant_ops,
     normalize_quant_types,
     strip_func_quant_types,
 )
@@ -80,7 +79,6 @@ from zeropoint.solve.widths.keep_compared import keep_compared
 from zeropoint.solve.widths.keep_tested import keep_tested
 from zeropoint.solve.widths.unrounded import PRODUCTS
 from zeropoint.split_composites import split_composites
-from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 from zeropoint.targets import Target
 from zeropoint.targets import target as named_target
 
@@ -219,6 +217,30 @@ def _group(program: Program, isa: str = "avx2") -> Program:
     return group(program, isa=_known(isa))
 
 
+def _expand_fxpmath(program: Program) -> Program:
+    from zeropoint.standard import expand_fxpmath  # importing dialects that `quantize` does not use takes time
+
+    return expand_fxpmath(program)
+
+
+def _lower_quant_ops(program: Program, profile: str | None = None) -> Program:
+    from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
+
+    return lower_quant_ops(program, profile)
+
+
+def _lower_to_loops(program: Program) -> Program:
+    from zeropoint.standard import lower_to_loops
+
+    return lower_to_loops(program)
+
+
+def _lower_to_standard(program: Program) -> Program:
+    from zeropoint.standard import lower_to_standard
+
+    return lower_to_standard(program)
+
+
 def _choose_dot_forms(program: Program, isa: str = "avx2") -> Program:
     from zeropoint.codegen.dot_forms import choose_dot_forms
 
@@ -334,7 +356,7 @@ OTHER_PASSES = (
     DERIVE_RANGES,
     Pass(decompose_batch_norm, "rewrite batch norms by constants as a product and a sum"),
     Pass(expand_block_scales, "replace scales of blocks in types of constants by tensors"),
-    Pass(expand_fxpmath, "lower fixed-point ops to integer StableHLO"),
+    Pass(_expand_fxpmath, "lower fixed-point ops to integer StableHLO"),
     Pass(fold_bounds, "fold clamps into requantizations"),
     Pass(fold_batch_norm, "fold scales and shifts per channel into contractions"),
     Pass(fold_broadcasts, "fold chains of broadcasts of constants"),
@@ -357,9 +379,9 @@ OTHER_PASSES = (
     Pass(legalize_real_math, "lower real math ops on floats to StableHLO"),
     Pass(litert, "run TFLite's general algorithm, from statistics to quantized ops"),
     Pass(lower, "lower the quantized program to integers"),
-    Pass(lower_quant_ops, "lower quant casts to arith, math, tensor, linalg, shape"),
-    Pass(lower_to_loops, "lower integer programs to loops: affine, arith, memref, scf"),
-    Pass(lower_to_standard, "lower integer programs to func, arith, linalg, scf, tensor"),
+    Pass(_lower_quant_ops, "lower quant casts to arith, math, tensor, linalg, shape"),
+    Pass(_lower_to_loops, "lower integer programs to loops: affine, arith, memref, scf"),
+    Pass(_lower_to_standard, "lower integer programs to func, arith, linalg, scf, tensor"),
     Pass(merge_sums, "merge zero-point corrections into biases"),
     Pass(normalize_quant_types, "rewrite sub-channel types as per-layer or per-channel types"),
     Pass(pin_constants, "turn simulated quantization of constants into pinned parameters"),

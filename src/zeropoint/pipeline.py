@@ -15,6 +15,7 @@ from zeropoint.budget_search import BudgetSearch, journal_path
 from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent, state_ranges
 from zeropoint.correct import EQUALIZE, MOST_EFFORT, check_methods, some
 from zeropoint.correct.float_record import FloatRecord
+from zeropoint.correct.methods import wanted_of
 from zeropoint.correct.sensitivity import sensitivities
 from zeropoint.demands import check_demands, check_observers, check_scales
 from zeropoint.effects import Decided, check_effects
@@ -163,7 +164,7 @@ def _record(
     tried, count = check_methods(options.effort, options.corrections), length_hint(samples)
     if not tried or options.mask is not None or not 0 < count <= CORRECTED:
         return None
-    return FloatRecord(fused, asked, count, validation)
+    return FloatRecord(fused, asked, count, validation, wanted_of(tried))
 
 
 def _widened(finish: Finish, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> Quantization:

@@ -14,15 +14,18 @@ from networks import Network
 from zeropoint import pipeline
 from zeropoint.calibrate import CalibrationError, DataError, Work, collect, instrument, journal, silent, state_ranges
 from zeropoint.correct import Corrections, SampleParts, float_record, judge_of, some
+from zeropoint.correct.analytic_bias import correct_biases
+from zeropoint.correct.contractions import contraction_kernels
 from zeropoint.correct.equalize import sites
 from zeropoint.correct.float_means import FloatMean, float_means
-from zeropoint.correct.float_record import FloatRecord
-from zeropoint.correct.methods import Platform
+from zeropoint.correct.float_record import FloatRecord, RecordPart
+from zeropoint.correct.methods import Platform, wanted_of
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.correct.sample_parts import FEW
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import AddOp, ClampOp, ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.text import ResourceArrays, print_program
@@ -112,6 +115,43 @@ def test_means_outputs_and_channels_are_those_of_runs_of_their_own() -> None:
         assert print_program(found) == print_program(expected)
 
 
+def test_mean_inputs_are_those_of_a_run_of_their_own() -> None:
+    samples = data()
+    record, program = recorded(samples)
+    fitted = SampleParts.of(samples).fitted
+    network = record.of_network(program, fitted)
+    assert network is not None
+    assert network.input_sums(program, CPU, list(fitted)[1:]) is None
+    biases: list[list[Array]] = []
+    for known in (None, network.input_sums(program, CPU, fitted)):
+        made = program.clone()
+        regions = dict(zip(regions_of(program), regions_of(made), strict=True))
+        given = None if known is None else {regions[region]: array for region, array in known.items()}
+        done = correct_biases(made, fitted, ReferenceEngine(), CPU, silent, known=given)
+        assert len(done) == 3
+        biases.append([kernel.float_bias for kernel in contraction_kernels(made, CPU)])
+    for one, other in zip(*biases, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_only_what_corrections_need_is_recorded() -> None:
+    assert wanted_of(()) == ()
+    assert wanted_of(("analytic_bias",)) == (RecordPart.INPUTS,)
+    assert wanted_of(("equalize", "integer_products", "empirical_bias")) == (RecordPart.RESULTS, RecordPart.CHANNELS)
+    fused = fuse(simplify(network()), CPU)
+    asked = instrument(fused)
+    record = FloatRecord(fused, asked, COUNT, validation=False, wants=())
+    samples = data()
+    report = collect(asked, samples, engine=ReferenceEngine(), recorder=record)
+    fitted = SampleParts.of(samples).fitted
+    found = record.of_network(propagate(state_ranges(asked, report), CPU, None), fitted)
+    assert found is not None
+    assert len(found.outputs) == COUNT
+    assert found.means(found.program, CPU, len(fitted)) is None
+    assert found.input_sums(found.program, CPU, fitted) is None
+    assert record.channels(sites(fused), some(fitted)) is None
+
+
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("effort", ["fast", "balanced"])
 def test_the_float_network_does_not_run_again_for_its_outputs(
@@ -134,8 +174,7 @@ def test_the_float_network_does_not_run_again_for_its_outputs(
             return counted
 
     quantize(network(biased=biased), data(), Options(effort=effort), engine=Counting())
-    fitted = len(SampleParts.of(data()).fitted)
-    assert len(runs) == COUNT + (fitted if effort == "fast" else 0)  # `analytic_bias` needs the means of inputs
+    assert len(runs) == COUNT
 
 
 def test_outputs_that_are_too_large_to_record_leave_the_means_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from zeropoint.interp import execute
 from zeropoint.ir.quant.evaluate import dequantize, element_parameters, expressed_dtype, quantize
 from zeropoint.ir.text import parse_program
 from zeropoint.numerics.profile import PROFILES
-from zeropoint.quant_passes import lower_quant_ops
+from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
 
 HARD = (0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, -128.5, 1e9, -1e9, np.inf, -np.inf, np.nan)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.locations import describe, name_location, value_name
 from zeropoint.ir.program import Port
@@ -83,6 +84,17 @@ def test_a_program_whose_values_are_named_by_numbers_can_be_cloned_and_printed()
     text = "func.func @main(%_5: tensor<2xf32>) -> tensor<2xf32> {\n  %_363 = stablehlo.add %_5, %_5 : tensor<2xf32>\n"
     program = parse_program(text + "  func.return %_363 : tensor<2xf32>\n}")
     assert print_program(program.clone()) == print_program(program)
+
+
+def test_a_program_whose_values_are_named_by_several_numbers_can_be_cloned_again_and_again() -> None:
+    text = "func.func @main(%_5_1: tensor<2xf32>) -> tensor<2xf32> {\n  %_363_1_2 = stablehlo.add %_5_1, %_5_1 : "
+    program = parse_program(text + "tensor<2xf32>\n  func.return %_363_1_2 : tensor<2xf32>\n}")
+    copy = program.clone().clone().clone()
+    assert print_program(copy) == print_program(program)
+    add = copy.entry.first_op
+    assert add is not None
+    add.results[0].replace_all_uses_with(copy.entry.args[0])
+    Rewriter.erase_op(add)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.text import parse_program, print_program
-from zeropoint.quant_passes import lower_quant_ops
 from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
 from zeropoint.standard import expand_fxpmath, lower_to_loops, lower_to_standard
 
 DIALECTS = {"arith", "builtin", "func", "linalg", "math", "scf", "tensor"}

@@ -27,7 +27,14 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.calibrate.range_noise import RangeNoise, energy_of_finite, is_kernel, moves, rounded
+from zeropoint.calibrate.range_noise import (
+    RangeNoise,
+    energy_of_finite,
+    finite_energy_between,
+    is_kernel,
+    moves,
+    rounded,
+)
 from zeropoint.calibrate.repeated_noise import repeated_noise
 from zeropoint.interp import Engine, MaskedEngine, Runnable, masks_of, unpadded
 from zeropoint.ir.isolation import activations, computing, float_form, form_key, last_readers, most_alive
@@ -87,9 +94,9 @@ class _Walk:
             found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in shown)
             # Clipping is separated from rounding, because few samples have rare outliers: `choice` takes the clipping
             # from the histogram.
-            found.cut[number] = [energy_of_finite(array - np.clip(array, *limits)) for array in shown]
+            found.cut[number] = [finite_energy_between(array, np.clip(array, *limits)) for array in shown]
             found.own[number] = [
-                energy_of_finite(array - form) for array, form in zip(shown, self._shown(made), strict=True)
+                finite_energy_between(array, form) for array, form in zip(shown, self._shown(made), strict=True)
             ]
             self.forms.setdefault(value, {})[key, number] = made
         # Float ops and the caller read the value itself, so its own noise counts.
@@ -137,7 +144,7 @@ class _Walk:
     def _add(self, form: NoiseForm, exact: list[Array], made: list[Array]) -> None:
         """Add the noise of a reader. `exact` has its results for the float value, `made` for the rounded form."""
         exact, made = self._shown(exact), self._shown(made)
-        noise = np.array([energy_of_finite(found - right) for found, right in zip(made, exact, strict=True)])
+        noise = np.array([finite_energy_between(found, right) for found, right in zip(made, exact, strict=True)])
         signal = sum(map(energy_of_finite, exact))
         # A reader that is always 0 has no ratio, and noise cannot harm it.
         if signal:

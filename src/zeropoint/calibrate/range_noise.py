@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.numerics import asymmetric, dequantize, quantize
-from zeropoint.numerics.noise import energy
+from zeropoint.numerics.noise import energy, energy_between
 from zeropoint.numerics.ranges import RealRange
 
 MOVES = ("reshape", "transpose", "slice", "pad", "broadcast", "squeeze", "expand_dims", "flatten", "reverse")
@@ -47,6 +47,12 @@ def energy_of_finite(array: Array) -> float:
     """The sum of squares without infinities and NaN: an infinity is stored as the end of any range."""
     total = energy(array)
     return total if np.isfinite(total) else energy(array[np.isfinite(array)])
+
+
+def finite_energy_between(values: Array, others: Array) -> float:
+    """The same of their difference."""
+    total = energy_between(values, others)
+    return total if np.isfinite(total) else energy_of_finite(values - others)
 
 
 def is_kernel(op: Operation) -> bool:

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from zeropoint.calibrate.range_noise import RangeNoise, energy_of_finite, is_kernel, moves, rounded
+from zeropoint.calibrate.range_noise import (
+    RangeNoise,
+    energy_of_finite,
+    finite_energy_between,
+    is_kernel,
+    moves,
+    rounded,
+)
 from zeropoint.interp import Repeatable, RepeatedKernels, Runnable
 from zeropoint.ir.isolation import activations, computing
 from zeropoint.ir.kernel_path import KernelPath
@@ -119,10 +126,10 @@ def _of_sample(
         value, forms = exact[key], [rounded(exact[key], limits) for limits in tried]
         for number in by_key.get(key, ()):
             right = exact[paths[number].keys[-1]]
-            noise = [energy_of_finite(made - right) for made in kernels.again(paths[number], forms)]
+            noise = [finite_energy_between(made, right) for made in kernels.again(paths[number], forms)]
             readers[number] = energy_of_finite(right), noise
-        own[key] = [energy_of_finite(value - form) for form in forms]
-        cut[key] = [energy_of_finite(value - np.clip(value, *limits)) for limits in tried]
+        own[key] = [finite_energy_between(value, form) for form in forms]
+        cut[key] = [finite_energy_between(value, np.clip(value, *limits)) for limits in tried]
         sizes[key] = int(np.count_nonzero(np.isfinite(value)))
     return _Noise(readers, own, cut, sizes)
 

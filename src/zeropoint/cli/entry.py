@@ -11,6 +11,7 @@ import click
 
 from zeropoint.cli import streams
 from zeropoint.cli.refusals import REFUSED, refused, tell
+from zeropoint.garbage_collection import seldom_collected
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells report a process that Ctrl-C ended."""
@@ -46,8 +47,11 @@ class Entry(click.Group):
             return super().make_context(*arguments, **named)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Override of click's method that raises _Interrupted and _NoReader."""
-        with _past_click():
+        """Override of click's method that raises _Interrupted and _NoReader.
+
+        Loading, writing and the imports of a command make as many objects as its passes.
+        """
+        with _past_click(), seldom_collected():
             return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, *others: Any, standalone_mode: bool = True, **named: Any) -> Any:

@@ -20,14 +20,12 @@ from zeropoint.calibrate import Progress
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernels
 from zeropoint.correct.empirical_bias import moved
 from zeropoint.correct.float_means import observed_float
-from zeropoint.correct.rows import rows_kept
+from zeropoint.correct.rows import InputRows
 from zeropoint.interp import Engine, masks_of
 from zeropoint.ir.program import Program
+from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.tensors import Array, shape_of
 from zeropoint.targets import Target
-
-POSITIONS = 256
-"""The maximum number of output positions per sample for computing means."""
 
 
 def correct_biases(
@@ -37,12 +35,30 @@ def correct_biases(
     target: Target,
     progress: Progress,
     mask: str | None = None,
+    known: Mapping[QuantizeRegionOp, Array] | None = None,
 ) -> dict[str, str]:
     """Replace the biases of a propagated program, in place. Returns a description per kernel name.
 
-    Positions where the input `mask` is 0 do not count in the means.
+    Positions where the input `mask` is 0 do not count in the means. `known` has the sums of mean input rows over the
+    samples, by kernel; without it, the float network runs on them.
     """
     kernels = contraction_kernels(program, target)
+    if known is None:
+        sums = _sums(kernels, program, samples, engine, progress, mask)
+    else:
+        sums = {kernel: known[kernel.region] for kernel in kernels}
+    return {kernel.name: _correct(kernel, sums[kernel] / len(samples)) for kernel in kernels if kernel in sums}
+
+
+def _sums(
+    kernels: Sequence[ContractionKernel],
+    program: Program,
+    samples: Sequence[Mapping[str, Array]],
+    engine: Engine,
+    progress: Progress,
+    mask: str | None,
+) -> dict[ContractionKernel, Array]:
+    """The mean input rows of each kernel, added up over the samples."""
     readers: dict[str, list[ContractionKernel]] = {}
     keys: dict[SSAValue, str] = {}
     for kernel in kernels:
@@ -52,20 +68,14 @@ def correct_biases(
 
     def observe(shown: Array | None, key: str, array: Array) -> None:
         for kernel in readers[key]:
-            sums[kernel] = sums.get(kernel, np.zeros(())) + _mean_row(kernel, array, shown)
+            rows = InputRows.of(kernel.geometry, tuple(shape_of(kernel.op.result)), shown)
+            sums[kernel] = sums.get(kernel, np.zeros(())) + rows.mean(array)
 
     run = engine.prepare(observed_float(program, keys))
     for sample in progress(samples, "means of channels"):
         (shown,) = masks_of([sample], mask) or [None]
         run(sample, observe=partial(observe, shown))
-    return {kernel.name: _correct(kernel, sums[kernel] / len(samples)) for kernel in kernels if kernel in sums}
-
-
-def _mean_row(kernel: ContractionKernel, array: Array, mask: Array | None) -> Array:
-    """The mean input row, (groups, 1, terms), over evenly spaced output positions that are not padding."""
-    kept = rows_kept(kernel.geometry, mask, tuple(shape_of(kernel.op.result)))
-    positions = kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), POSITIONS)).astype(np.int64))]
-    return kernel.geometry.rows(array, positions).mean(axis=1, keepdims=True, dtype=np.float64)
+    return sums
 
 
 def _correct(kernel: ContractionKernel, mean: Array) -> str:

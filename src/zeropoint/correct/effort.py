@@ -240,7 +240,13 @@ def correct(
     if judged is None:
         judged = judge_of(reference or program, parts, platform, progress, names, record).judged(program)
     judge = judged.judge
-    platform = replace(platform, means=judge.means if judge.program is program else None, uncorrected=judged.run)
+    own = judge.program is program
+    platform = replace(
+        platform,
+        means=judge.means if own else None,
+        network=judge.network if own else None,
+        uncorrected=judged.run,
+    )
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
     # The threads of NumPy's matrix library change the last digits of its sums, and poll for longer than they compute.
     with threadpool_limits(1, user_api="blas"):
@@ -277,7 +283,7 @@ def judge_of(
             means = FloatMeans(biased, used, found)
         elif network is None:
             means = FloatMeans.of(biased, used, platform.target)
-    return Judge(reference, samples, platform.programs, progress, means, None if network is None else network.outputs)
+    return Judge(reference, samples, platform.programs, progress, means, network)
 
 
 @dataclass(frozen=True)

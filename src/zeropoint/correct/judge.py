@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from zeropoint.correct.float_means import FloatMeans
+from zeropoint.correct.float_record import RecordedNetwork
 from zeropoint.interp import Engine, Runnable
 from zeropoint.ir.inlining import inline_region
 from zeropoint.ir.program import Program
@@ -37,14 +38,15 @@ class Judge:
         engine: Engine,
         progress: Progress = silent,
         means: FloatMeans | None = None,
-        known: Mapping[int, dict[str, Array]] | None = None,
+        network: RecordedNetwork | None = None,
     ):
-        """`known` has outputs of the float network by the identity of the sample.
+        """`network` is the record of the float network, with outputs by the identity of the sample.
 
         Runs of the float network also find the means of kernels, `means`, whose samples are among `samples`; unless
-        `known` is given, which comes with these means.
+        there is a record, which comes with these means.
         """
         self.program, self.samples, self._engine, self.progress, self.means = program, samples, engine, progress, means
+        self.network, known = network, None if network is None else network.outputs
         found = {id(sample): known[id(sample)] for sample in samples if id(sample) in known} if known else {}
         self._expected = [found.get(id(sample), {}) for sample in samples]
         missing = [number for number, sample in enumerate(samples) if id(sample) not in found]

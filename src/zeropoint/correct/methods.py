@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zeropoint.calibrate import Progress
@@ -11,6 +11,7 @@ from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
 from zeropoint.correct.float_means import FloatMeans, float_means
+from zeropoint.correct.float_record import RecordedNetwork, RecordPart
 from zeropoint.correct.lock_step import correct_in_lock_step
 from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import WalkStep, fitting, walk
@@ -33,6 +34,8 @@ class Platform:
     target: Target
     means: FloatMeans | None = None
     """The mean results of float kernels, if runs of the float network have found them already."""
+    network: RecordedNetwork | None = None
+    """The record of the float network, if calibration has made one."""
     uncorrected: Runnable | None = None
     """The integer program without corrections, if it was prepared already."""
 
@@ -60,6 +63,8 @@ class Method:
     """Whether the method benefits from more samples. If so and it is kept, it is fitted again to all of them."""
     needs_means: bool = False
     """Whether it needs the mean results of float kernels."""
+    needs_inputs: bool = False
+    """Whether it needs the mean inputs of float kernels."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,9 @@ def _note(region: QuantizeRegionOp, method: str, text: str) -> None:
 
 
 def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
-    done = analytic_bias.correct_biases(program, samples, platform.whole, platform.target, progress, platform.mask)
+    network, target = platform.network, platform.target
+    known = None if network is None else network.input_sums(program, target, samples)
+    done = analytic_bias.correct_biases(program, samples, platform.whole, target, progress, platform.mask, known)
     for kernel in contraction_kernels(program, platform.target):
         if kernel.name in done:
             _note(kernel.region, "analytic_bias", done[kernel.name])
@@ -145,7 +152,9 @@ PRODUCTS = "integer_products"
 before the methods below are tried."""
 DECIDED_FIRST = (EQUALIZE, PRODUCTS)
 METHODS: Mapping[str, Method] = {
-    "analytic_bias": Method(_analytic, "biases minus the mean error of rounded weights, from channel means"),
+    "analytic_bias": Method(
+        _analytic, "biases minus the mean error of rounded weights, from channel means", needs_inputs=True
+    ),
     "empirical_bias": Method(
         _empirical,
         "biases that give each quantized kernel the mean of the float kernel, kernel by kernel",
@@ -176,3 +185,14 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
 }
 """The methods that an effort tries, in order."""
 DEFAULT_EFFORT, MOST_EFFORT = "balanced", "best"
+
+
+def wanted_of(names: Sequence[str]) -> tuple[RecordPart, ...]:
+    """What these corrections need of the float network, besides its outputs."""
+    tried = [METHODS[name] for name in names if name in METHODS]
+    needs = {
+        RecordPart.RESULTS: any(method.needs_means for method in tried),
+        RecordPart.INPUTS: any(method.needs_inputs for method in tried),
+        RecordPart.CHANNELS: EQUALIZE in names,
+    }
+    return tuple(part for part, needed in needs.items() if needed)

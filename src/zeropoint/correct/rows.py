@@ -21,6 +21,8 @@ from zeropoint.threads import in_threads
 
 POSITIONS = 16384
 """The number of output positions sampled per kernel, over all samples."""
+MEANS = 256
+"""The maximum number of output positions per sample for the means of inputs."""
 BLOCK = 1 << 20
 """About as many elements of rows or results are computed at a time."""
 EXACT = 1 << 24
@@ -50,6 +52,28 @@ class ResultRows:
         """The sum over positions of one sample's results, (channels,), f64."""
         # Contiguous, so that the sum does not depend on the layout of the result.
         return np.ascontiguousarray(self.geometry.results(result, positions)).sum(axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class InputRows:
+    """The input rows of a contraction at evenly spaced output positions."""
+
+    geometry: Geometry
+    positions: Array
+
+    @staticmethod
+    def of(geometry: Geometry, shape: tuple[int, ...], mask: Array | None = None) -> InputRows:
+        """At most `MEANS` positions of a result of this shape, which are not padding."""
+        kept = rows_kept(geometry, mask, shape)
+        spaced = np.unique(np.linspace(0, len(kept) - 1, min(len(kept), MEANS)).astype(np.int64))
+        return InputRows(geometry, kept[spaced])
+
+    def mean(self, array: Array) -> Array:
+        """The mean row of one sample's operand, (groups, 1, terms), f64."""
+        # Contiguous, so that the mean does not depend on the layout of the operand.
+        rows = np.ascontiguousarray(self.geometry.rows(array, self.positions))
+        with np.errstate(all="ignore"):  # non-finite samples give non-finite means
+            return rows.mean(axis=1, keepdims=True, dtype=np.float64)
 
 
 @dataclass(frozen=True)

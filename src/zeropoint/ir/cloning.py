@@ -9,7 +9,8 @@ from __future__ import annotations
 from operator import is_
 from typing import TypeVar
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir.core import SSAValues
 
 Op = TypeVar("Op", bound=Operation)
 
@@ -39,23 +40,23 @@ def _copy(
 
     Adds an op that reads a value that has no copy yet, and its copy, to `early`: the operands are those of `op`.
     """
-    given = list(op.operands)
+    given = tuple(op.operands)
     operands = [values.get(operand, operand) for operand in given]
-    copy = type(op).create(
-        operands=operands,
-        result_types=op.result_types,
-        properties=op.properties,
-        attributes=op.attributes,
-        location=op.location,
-        successors=[blocks.get(successor, successor) for successor in op.successors],
-        regions=[Region() for _ in op.regions],
-    )
+    # Not `create`, which looks up the definition of the op to add default properties: the op has them.
+    copy = type(op).__new__(type(op))
+    copy.operands = operands
+    copy.results = SSAValues(OpResult(old.type, copy, index) for index, old in enumerate(op.results))
+    copy.properties, copy.attributes, copy.location = dict(op.properties), dict(op.attributes), op.location
+    if op.successor_uses:
+        copy.successors = [blocks.get(successor, successor) for successor in op.successors]
     if any(map(is_, given, operands)):
         early.append((op, copy))
     for old, new in zip(op.results, copy.results, strict=True):
         values[old] = new
         if old.name_hint is not None:
             new.name_hint = old.name_hint
+    for _ in op.regions:
+        copy.add_region(Region())
     for region, new_region in zip(op.regions, copy.regions, strict=True):
         pairs = [(block, without_ops(block)) for block in region.blocks]
         blocks.update(pairs)

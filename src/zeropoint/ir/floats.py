@@ -133,6 +133,14 @@ def _long_text(magnitude: float, precision: int) -> str:
     return f"{digits[0]}.{digits[1:] or '0'}E{'-' if power < 0 else '+'}{abs(power)}"
 
 
+def _is_long(value: float, float_type: AnyFloat) -> bool:
+    """Whether no short text can read back as the number: the shortest text of an f64, Python's, has more digits."""
+    if type(float_type) is not builtin.Float64Type:
+        return False
+    mantissa, _, _ = repr(float(value)).partition("e")
+    return len(mantissa.replace(".", "").strip("-0")) > 1 + SHORT_DIGITS
+
+
 def _reads_back(text: str, value: float, float_type: AnyFloat) -> bool:
     """Whether `text`, rounded to `float_type`, is `value`, which must be a number of that type."""
     precision = float_format(float_type).precision
@@ -149,9 +157,10 @@ def format_float(value: float, float_type: AnyFloat = builtin.f64) -> str:
     """A number of `float_type` as upstream MLIR prints it. The text reads back as the same number."""
     if math.isfinite(value):
         sign = "-" if math.copysign(1.0, value) < 0 else ""
-        short = sign + _short_text(abs(value))
-        if _reads_back(short, value, float_type):
-            return short
+        if not _is_long(value, float_type):
+            short = sign + _short_text(abs(value))
+            if _reads_back(short, value, float_type):
+                return short
         text = sign + _long_text(abs(value), float_format(float_type).precision)
         if "." in text:
             return text

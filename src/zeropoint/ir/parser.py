@@ -76,6 +76,8 @@ class _Lexer(MLIRLexer):
 
 _TENSOR_TYPE = re.compile(r'tensor<[^<>"/]*(?:<[^<>"/]*>[^<>"/]*)?>')
 """A tensor type without comments or strings, and with at most one pair of brackets inside, as of a quantized type."""
+_ONLY_NUMBERS = re.compile(r"(_\d+)*")
+"""The part of a name that xDSL strips, once or with several copies."""
 _NUMBERS = (IntegerType, IndexType, AnyFloat, ComplexType)
 
 MOST_PARTS = 100_000
@@ -285,8 +287,9 @@ class ProgramParser(_LocationParser):
         super()._register_ssa_definition(name, values, span)
         for value in values:
             self._result_names[value] = name
-            # xDSL strips a number from the end. `_363` becomes an empty name, which xDSL then refuses to copy.
-            if not value.name_hint:
+            # xDSL strips a number from the end, and another one with each copy. `_363` and the copy of `_363_1` become
+            # an empty name, which xDSL then refuses to copy.
+            if value.name_hint is not None and _ONLY_NUMBERS.fullmatch(value.name_hint):
                 value.name_hint = None
 
     def _text_position(self, position: int) -> TextPosition:

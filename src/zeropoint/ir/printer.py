@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from io import StringIO
 from typing import IO, Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
     LocationAttr,
+    TensorType,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
@@ -24,6 +26,8 @@ from zeropoint.ir.weights import inline_array
 
 # Constants with at least this many elements are printed as one hexadecimal string, as in C++ MLIR.
 _HEXADECIMAL_ELEMENTS = 101
+_ESCAPED = ["\\\\" if byte == 0x5C else chr(byte) if 0x20 <= byte <= 0x7E else f"\\{byte:02X}" for byte in range(256)]
+_ESCAPED[ord('"')] = "\\22"
 
 
 class ProgramPrinter(Printer):
@@ -44,6 +48,15 @@ class ProgramPrinter(Printer):
         self._locations = locations
         self._handles = handles
         self._names = Names()
+        self._types: dict[Attribute, str] = {}
+        """The texts of tensor types. Most are those of several values."""
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        """Print a text. xDSL counts lines and columns, which only its messages on errors of parsers show."""
+        if self.stream is None or "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self.stream.write(text)
 
     def print_ssa_value(self, value: SSAValue) -> str:
         """Print the name of a value. The name is chosen at the first use."""
@@ -98,6 +111,10 @@ class ProgramPrinter(Printer):
             self.print_string(" ")
             self.print_attribute(location)
 
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        """Print a string in quotes at once: xDSL prints every character by itself."""
+        self.print_string(f'"{"".join(map(_ESCAPED.__getitem__, bytestring))}"')
+
     def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
         """Print a dictionary with its keys in alphabetical order."""
         super().print_attr_dict(dict(sorted(attr_dict.items())))
@@ -108,6 +125,9 @@ class ProgramPrinter(Printer):
 
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute."""
+        if type(attribute) is TensorType:
+            self.print_string(self._type_text(attribute))
+            return
         if type(attribute) is DenseIntOrFPElementsAttr:
             dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
             part = real_element(dense.get_element_type())
@@ -115,6 +135,17 @@ class ProgramPrinter(Printer):
                 self._print_dense_floats(dense, cast("AnyFloat", part))
                 return
         super().print_attribute(attribute)
+
+    def _type_text(self, type_: Attribute) -> str:
+        text = self._types.get(type_)
+        if text is None:
+            whole, self.stream = self.stream, StringIO()
+            try:
+                super().print_attribute(type_)
+                text = self._types[type_] = self.stream.getvalue()
+            finally:
+                self.stream = whole
+        return text
 
     def _print_dense_floats(self, attribute: DenseIntOrFPElementsAttr[Any], element_type: AnyFloat) -> None:
         # xDSL detects splats by comparing values, so it confuses -0.0 with 0.0 and finds no splat of NaN.

@@ -5,7 +5,6 @@ from zeropoint.quant_passes.convert_fake_quant import convert_fake_quant
 from zeropoint.quant_passes.errors import LoweringError
 from zeropoint.quant_passes.legalize_chlo import legalize_chlo
 from zeropoint.quant_passes.legalize_real_math import legalize_real_math
-from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
 from zeropoint.quant_passes.normalize_quant_types import normalize_quant_types
 from zeropoint.quant_passes.reference_forms import from_reference_forms, to_reference_forms
 from zeropoint.quant_passes.strip_func_quant_types import strip_func_quant_types
@@ -17,7 +16,6 @@ __all__ = [
     "from_reference_forms",
     "legalize_chlo",
     "legalize_real_math",
-    "lower_quant_ops",
     "normalize_quant_types",
     "strip_func_quant_types",
     "to_reference_forms",

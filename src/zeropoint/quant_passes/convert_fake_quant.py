@@ -32,11 +32,10 @@ from zeropoint.ir.quant import (
     Storage,
     UniformQuantizedType,
 )
-from zeropoint.ir.quant.containers import element_or_self
+from zeropoint.ir.quant.containers import element_or_self, with_scalar
 from zeropoint.numerics.ranges import fake_quant
 from zeropoint.numerics.storage import StorageType
 from zeropoint.quant_passes.errors import LoweringError
-from zeropoint.quant_passes.lower_quant_ops import with_scalar
 
 COMPAT_WIDTHS = (8, 16, 32)
 

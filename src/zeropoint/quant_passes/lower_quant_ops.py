@@ -23,8 +23,7 @@ Source: the "'quant' Dialect" document, sections `quant.qcast` and `quant.dcast`
 from __future__ import annotations
 
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import TensorType, UnrankedTensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from zeropoint.ir.annotations import own_profile
@@ -32,7 +31,7 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
 from zeropoint.ir.quant.casts import is_signless
-from zeropoint.ir.quant.containers import element_or_self, is_tensor, ranked_shape
+from zeropoint.ir.quant.containers import element_or_self, with_scalar
 from zeropoint.ir.weights import Weights
 from zeropoint.numerics.affine import QuantizeBehaviour
 from zeropoint.numerics.profile import CAST_PROFILE
@@ -41,14 +40,6 @@ from zeropoint.quant_passes.affine import dequantize, quantize_as_upstream, quan
 from zeropoint.quant_passes.containers import Conversion, ConvertNumbers, convert_value
 from zeropoint.quant_passes.emitter import Emitter
 from zeropoint.quant_passes.errors import LoweringError
-
-
-def with_scalar(container: Attribute, scalar: Attribute) -> Attribute:
-    """The type of the same scalar or tensor with another element type."""
-    shape = ranked_shape(container)
-    if shape is not None:
-        return TensorType(scalar, shape)
-    return UnrankedTensorType(scalar) if is_tensor(container) else scalar
 
 
 def _storable(op: Operation, value: SSAValue) -> UniformQuantizedType:

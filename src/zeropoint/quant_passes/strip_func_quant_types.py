@@ -27,9 +27,8 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizedType, StorageCastOp
 from zeropoint.ir.quant.casts import is_signless
-from zeropoint.ir.quant.containers import element_or_self
+from zeropoint.ir.quant.containers import element_or_self, with_scalar
 from zeropoint.quant_passes.errors import LoweringError
-from zeropoint.quant_passes.lower_quant_ops import with_scalar
 
 _CONVERTED = (ReturnOp, CallOp)
 

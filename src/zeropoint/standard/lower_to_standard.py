@@ -50,8 +50,9 @@ from zeropoint.ir.locations import describe
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
 from zeropoint.ir.tensors import element_of, shape_of
-from zeropoint.quant_passes import lower_quant_ops, strip_func_quant_types
+from zeropoint.quant_passes import strip_func_quant_types
 from zeropoint.quant_passes.errors import LoweringError
+from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
 from zeropoint.standard.contractions import lower_convolution, lower_dot_general
 from zeropoint.standard.control import LowerBlock, call_decompositions, lower_case, lower_if, lower_while
 from zeropoint.standard.element_types import scalar_type, signless_tensor

@@ -18,7 +18,8 @@ from zeropoint.diagnostics import of_error
 from zeropoint.ir.quant.evaluate import dequantize, element_parameters, expressed_dtype, quantize
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.numerics.profile import PROFILES
-from zeropoint.quant_passes import canonicalize_quant, lower_quant_ops, normalize_quant_types, strip_func_quant_types
+from zeropoint.quant_passes import canonicalize_quant, normalize_quant_types, strip_func_quant_types
+from zeropoint.quant_passes.lower_quant_ops import lower_quant_ops
 
 CASES = int(os.environ.get("ZEROPOINT_FUZZ_CASES", "0"))
 SEED = int(os.environ.get("ZEROPOINT_FUZZ_SEED", random.randrange(1 << 32) if CASES else 0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Self
 
 import numpy as np
@@ -84,11 +85,10 @@ class ContractionShape:
     def _adjacent_runs(self) -> int:
         """The maximum number of consecutive runs that can be merged into one run."""
         # Fewer runs need fewer entries in the table of starts.
-        for each in range(len(self.runs), 1, -1):
-            starts = [self.runs[n - n % each] + 4 * self.groups * (n % each) for n in range(len(self.runs))]
-            if len(self.runs) % each == 0 and starts == list(self.runs):
-                return each
-        return 1
+        count, step = len(self.runs), 4 * self.groups
+        # Runs between two that are not adjacent can be merged only if their number is a multiple.
+        gaps = [n for n in range(1, count) if self.runs[n] != self.runs[n - 1] + step]
+        return max(gcd(count, *gaps), 1)
 
     def in_tiles(self, isa: InstructionSet) -> bool:
         """Whether the accumulators are in tile registers (`tile_products.py`)."""

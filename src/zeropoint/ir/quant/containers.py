@@ -40,6 +40,14 @@ def element_or_self(found: Attribute) -> Attribute:
     return cast("TensorType[Attribute]", found).element_type if is_tensor(found) else found
 
 
+def with_scalar(container: Attribute, scalar: Attribute) -> Attribute:
+    """The type of the same scalar or tensor with another element type."""
+    shape = ranked_shape(container)
+    if shape is not None:
+        return TensorType(scalar, shape)
+    return UnrankedTensorType(scalar) if is_tensor(container) else scalar
+
+
 def is_typed(value: SSAValue) -> bool:
     """Whether a value has a quantized element type."""
     return isinstance(element_or_self(value.type), UniformQuantizedType)

@@ -45,7 +45,7 @@ from zeropoint.ir.stablehlo import (
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.constraints import Constraints
-from zeropoint.solve.masks.masked_scores import INSERTS, combination, numbers
+from zeropoint.solve.masks.masked_scores import INSERTS, combination, different_numbers
 from zeropoint.targets.logical_kernels import BINARY, FUNCTIONS, MOVEMENTS
 
 WHY = "because it holds hidden scores, and its readers do not hide them"
@@ -142,7 +142,7 @@ def _masks(op: Operation, weights: Weights) -> bool:
     combines = combination(op, weights)
     if combines is None:
         return False
-    found = [numbers(value, weights) for value in {*op.operands, *combines.operands}]
+    found = [different_numbers(value, weights) for value in {*op.operands, *combines.operands}]
     return any(array is not None and _hides(array, adds=isinstance(combines, AddOp)) for array in found)
 
 
@@ -150,7 +150,7 @@ def _adds_infinity(region: QuantizeRegionOp, weights: Weights) -> bool:
     """Whether a region only adds a constant that contains -inf."""
     if not isinstance(combination(region, weights), AddOp):
         return False
-    found = [numbers(value, weights) for value in region.inputs]
+    found = [different_numbers(value, weights) for value in region.inputs]
     return any(array is not None and bool(np.isneginf(array).any()) for array in found)
 
 

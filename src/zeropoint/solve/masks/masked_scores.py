@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.ir import BlockArgument, Operation, SSAValue, Use
@@ -130,15 +131,24 @@ def _clamps_far(op: Operation, region: QuantizeRegionOp, weights: Weights) -> bo
     """Whether an op of a region only raises numbers that are low enough to hide a score."""
     if not isinstance(op, MaximumOp):
         return False
-    found = [numbers(_given(value, region), weights) for value in op.operands]
+    found = [different_numbers(_given(value, region), weights) for value in op.operands]
     return any(array is not None and bool(array.size) and bool(array.max() <= HIDDEN) for array in found)
 
 
 def numbers(value: SSAValue, weights: Weights) -> Array | None:
     """The array of a float constant or of a broadcast scalar; None otherwise."""
+    found = different_numbers(value, weights)
+    if found is None or constant_array(value, weights) is not None:
+        return found
+    return np.full(shape_of(value), found.flat[0] if found.size else 0, found.dtype)
+
+
+def different_numbers(value: SSAValue, weights: Weights) -> Array | None:
+    """The array of a float constant, or the number of a broadcast scalar as an array of one element; None otherwise."""
     array = constant_array(value, weights)
     if array is None and (number := splat_value(value, weights)) is not None:
-        array = np.full(shape_of(value), number, element_dtype(element_of(value)))
+        # Once, because the value may be as large as an activation.
+        array = np.full(min(1, prod(shape_of(value))), number, element_dtype(element_of(value)))
     return array if array is not None and array.dtype.kind == "f" else None
 
 
@@ -258,7 +268,7 @@ def _shift(op: Operation, index: int, weights: Weights) -> Way | None:
     other = op.operands[1 - index]
     if isinstance(other.owner, StatisticsOp):
         low, high = stated_range(other.owner)
-    elif (array := numbers(other, weights)) is not None and array.size:
+    elif (array := different_numbers(other, weights)) is not None and array.size:
         low, high = float(array.min()), float(array.max())
     else:
         return None
@@ -272,7 +282,7 @@ def _factor(op: Operation, index: int, weights: Weights) -> float | None:
     if len(steps) != 1 or not isinstance(steps[0], MultiplyOp | DivideOp):
         return None
     assert isinstance(op, QuantizeRegionOp)
-    given = [numbers(_given(value, op), weights) for value in steps[0].operands]
+    given = [different_numbers(_given(value, op), weights) for value in steps[0].operands]
     scored = next((number for number, array in enumerate(given) if array is None), 0)
     factors = given[1 - scored]
     if steps[0].operands[scored] is not op.body.block.args[index] or (isinstance(steps[0], DivideOp) and scored):
@@ -304,7 +314,7 @@ def _hides(value: SSAValue, weights: Weights) -> bool:
         # At most 0, so that adding the mask cannot raise a visible score.
         low, high = stated_range(value.owner)
         return low <= HIDDEN and high <= 0
-    found = numbers(value, weights)
+    found = different_numbers(value, weights)
     return found is not None and bool(found.size) and bool(np.all((found == 0) | (found <= HIDDEN)))
 
 

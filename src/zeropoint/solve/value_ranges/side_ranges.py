@@ -24,7 +24,7 @@ from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.solve.kernel import is_float
-from zeropoint.solve.masks.masked_scores import INSERTS, combination, numbers
+from zeropoint.solve.masks.masked_scores import INSERTS, combination, different_numbers
 from zeropoint.solve.nodes import PortNode
 from zeropoint.solve.ports import PortGraph
 from zeropoint.targets.logical_kernels import PASSES_ELEMENTS
@@ -72,7 +72,7 @@ def beside_hidden(program: Program) -> list[SSAValue]:
     found: dict[SSAValue, None] = {}
     for op in program.entry.ops:
         if isinstance(op, INSERTS) and combination(op, program.weights) is op:
-            given = {value: numbers(value, program.weights) for value in op.operands if is_float(value)}
+            given = {value: different_numbers(value, program.weights) for value in op.operands if is_float(value)}
             constants = [array for array in given.values() if array is not None and array.size]
             if any(array.min() <= HIDDEN for array in constants):
                 found |= dict.fromkeys(value for value, array in given.items() if array is None)
