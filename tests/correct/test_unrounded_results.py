@@ -105,6 +105,3 @@ def test_a_second_refinement_keeps_the_first() -> None:
     kept = found.corrections.refined
     assert NAME in kept
     assert result_types(found)[-1] == "i32"
-    if "block_reconstruction" in kept:
-        changed = [region for region in regions_of(found.propagated) if "block_reconstruction" in str(region.attributes)]
-        assert changed
