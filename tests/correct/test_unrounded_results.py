@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from networks import Network
+from zeropoint.correct import check_methods
 from zeropoint.errors import OptionError
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
@@ -19,6 +20,7 @@ from zeropoint.ir.text import print_program
 from zeropoint.numerics.noise import decibels
 from zeropoint.pipeline import Options, quantize
 from zeropoint.quantization import Quantization
+from zeropoint.recipe import recipe_of
 from zeropoint.report.counts import count_ops
 
 CHANNELS, SIZE = 8, 6
@@ -74,9 +76,14 @@ def test_the_result_is_the_dequantized_accumulator_and_nothing_is_float() -> Non
     assert of_output(found.integer, program, other) > of_output(plain.integer, program, other) + 1
 
 
-def test_best_tries_it() -> None:
-    found = quantize(network(), data(16), Options("cpu", effort="best"))
-    assert f"{NAME} kept" in found.corrections.summary()
+def test_best_tries_it_and_says_that_only_the_other_method_is_fitted_again() -> None:
+    found = quantize(network(), data(64), Options("cpu", effort="best", corrections=("closed_form", NAME)))
+    assert found.corrections.all_kept == ("closed_form", NAME)
+    assert found.corrections.summary().endswith("closed_form was fitted again to 64 samples")
+    assert [fact.value.rpartition("; ")[2].partition(",")[0] for fact in found.corrections.facts()] == ["kept", "kept"]
+    assert found.corrections.facts()[1].value.endswith("; kept")
+    assert NAME in check_methods("best", None)
+    assert NAME not in check_methods("balanced", None)
 
 
 @pytest.mark.parametrize("case", [{"relu": True}, {"read": True}], ids=str)
@@ -93,6 +100,12 @@ def test_targets_without_real_results_and_integer_results_are_left_alone(options
     found = quantize(network(), data(16), Options(effort="best", **options))  # pyright: ignore[reportArgumentType]
     assert result_types(found)[-1] == "i8"
     assert NAME not in found.corrections.summary()
+
+
+@pytest.mark.parametrize("demand", [{"symmetric": True}, {"observer": "minmax"}, {"range": [-4, 4]}], ids=str)
+def test_a_result_that_a_recipe_rounds_stays_rounded(demand: dict[str, object]) -> None:
+    found = made(network(), "empirical_bias", NAME, recipe=recipe_of([{"regex": ".*", **demand}]))
+    assert result_types(found)[-1] == "i8"
 
 
 def test_integer_results_and_the_correction_exclude_each_other() -> None:

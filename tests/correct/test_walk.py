@@ -12,8 +12,8 @@ from zeropoint.calibrate import silent
 from zeropoint.correct.judge import without_specs
 from zeropoint.correct.walk import Walk, bytes_a_sample, fitting
 from zeropoint.interp import Interpreter, ReferenceEngine
-from zeropoint.lower import integer_program
 from zeropoint.ir.stablehlo import AddOp
+from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 from zeropoint.pipeline import Options, quantize
 from zeropoint.recipe import recipe_of

@@ -131,18 +131,22 @@ class Corrections:
             Fact(
                 attempt.method,
                 f"{attempt.held:.2f} dB, {before:.2f} dB without; "
-                + (self._end if attempt.method in self.all_kept else "undone"),
+                + (self._end(attempt.method) if attempt.method in self.all_kept else "undone"),
                 "calibrated",
                 self.judges,
             )
             for attempt in self.attempts
         ]
 
+    def _end(self, method: str) -> str:
+        """The end of a fact: that a method was kept, and whether it was fitted again."""
+        fitted = self.refit and method in self._fitted_again
+        return f"kept, after this figure fitted again to {self.refit} samples, these included" if fitted else "kept"
+
     @property
-    def _end(self) -> str:
-        """The end of a fact: that the best method was kept, or why not."""
-        again = f", after this figure fitted again to {self.refit} samples, these included" if self.refit else ""
-        return f"kept{again}"
+    def _fitted_again(self) -> list[str]:
+        """The methods and refinements of the second fit: those that depend on the samples."""
+        return [name for name in self.all_kept if name not in REFINEMENTS or REFINEMENTS[name].is_refitted]
 
     def warnings(self) -> list[str]:
         """A warning if the outputs are far from float on the samples that the program was judged on."""
@@ -182,7 +186,7 @@ class Corrections:
 
     @property
     def _named(self) -> str:
-        *others, last = self.all_kept
+        *others, last = self._fitted_again
         return f"{', '.join(others)} and {last} were" if others else f"{last} was"
 
 

@@ -30,7 +30,14 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, Use
 
-from zeropoint.ir.annotations import EXPRESSED_SUMS, REAL_RESULT, facts_of, state_facts
+from zeropoint.ir.annotations import (
+    DEMANDS,
+    DEMANDS_ON_RESULTS,
+    EXPRESSED_SUMS,
+    REAL_RESULT,
+    facts_of,
+    state_facts,
+)
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.materialize.contraction import accumulator_type
@@ -110,5 +117,10 @@ def express_results(program: Program) -> int:
 
     Returns how many. The target's kernels must be able to return real numbers.
     """
-    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp)]
+    regions = [op for op in program.entry.ops if isinstance(op, QuantizeRegionOp) and not _is_demanded(op)]
     return sum(_express(region, program, always=True, results=True) for region in regions)
+
+
+def _is_demanded(region: QuantizeRegionOp) -> bool:
+    """Whether a recipe says how the result of a region is rounded."""
+    return any(fact.name in DEMANDS_ON_RESULTS for fact in facts_of(region, DEMANDS))
