@@ -54,8 +54,8 @@ def _upper_factor(moments: Array, damping: Array, order: Array) -> Array:
     """U, upper triangular, f64, with U U^T = H in this order of terms (groups, terms)."""
     backwards, terms = order[:, ::-1], range(order.shape[1])
     reversed_ = np.empty(moments.shape, np.float64)
-    for matrix, given, places in zip(reversed_, moments, backwards, strict=True):
-        for row, place in zip(matrix, places, strict=True):  # all at once would take a matrix more
-            row[:] = given[place, places]
+    for group, places in enumerate(backwards):
+        for row, place in enumerate(places):  # all at once would take a matrix more
+            reversed_[group, row] = moments[group, place, places]
     reversed_[:, terms, terms] += damping[:, :, 0]
     return factor_in_place(reversed_)[:, ::-1, ::-1]
