@@ -58,7 +58,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, str]:
     started = time.perf_counter(), time.process_time()
     made = work()
     seconds = [time.perf_counter() - started[0], time.process_time() - started[1]]
-    return made, f"quantized in {seconds[0]:.0f} s ({seconds[1]:.0f} processor s)"
+    return made, f"quantized in {seconds[0]:.1f} s ({seconds[1]:.1f} processor s)"
 
 
 def onnxruntime(name: str, data: list[Feed], arithmetic: str) -> Noted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from zeropoint.budget_candidates import Candidates, by_workers
 from zeropoint.calibrate import Work
 from zeropoint.cli import main
 from zeropoint.correct import SampleParts
+from zeropoint.finish import Finish
 from zeropoint.interp import Engine, Interpreter
 from zeropoint.ir import files
 from zeropoint.ir.files import save_program
@@ -427,6 +429,21 @@ def test_a_search_that_was_broken_off_goes_on(tmp_path: Path) -> None:
     )  # not that the journal is another's
     assert journal.read_text() == before
     assert not (tmp_path / "q.mlir").exists()
+
+
+def test_a_candidate_is_released_before_the_next_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Quantization]] = []
+    whole = Finish.__call__
+
+    def watched(finish: Finish, calibrated: Program) -> Quantization:
+        assert not [one for one in made if one() is not None]
+        found = whole(finish, calibrated)
+        made.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(Finish, "__call__", watched)
+    quantized("quality=40")
+    assert len(made) > 2
 
 
 def test_python_takes_a_budget_and_measures_latency() -> None:

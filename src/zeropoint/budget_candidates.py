@@ -95,9 +95,9 @@ class Candidates(Generic[M]):
         """The quantization with these steps. Only the latest one is kept."""
         key = tuple(steps)
         if key not in self.latest:
-            made = self.quantize(budget.widened(self.calibrated, steps, self.limits, self.quantize.platform.target))
-            self.latest.clear()
-            self.latest[key] = made
+            self.latest.clear()  # before the next one is made: both would decide the peak of memory
+            widened = budget.widened(self.calibrated, steps, self.limits, self.quantize.platform.target)
+            self.latest[key] = self.quantize(widened)
         return self.latest[key]
 
     def noise(self, steps: Sequence[WideningStep]) -> list[Sensitivity]:

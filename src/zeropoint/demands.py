@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.ir.annotations import (
     DEMANDS,
+    DEMANDS_ON_RESULTS,
     EXPRESSED_SUMS,
     FLOAT_ACTIVATIONS,
     FLOAT_REASON,
@@ -40,8 +41,6 @@ from zeropoint.targets import Role, Target
 
 OTHER_STORAGE = ("scale", "range")
 """Demands that fix the output's storage or range. With one of them, `bits` refers to that storage."""
-_OF_RESULTS = ("bits", "observer", "range", "scale", "symmetric")
-"""Demands that say how an output is rounded."""
 DEFAULT_BITS = 8
 """The bits of an output that no rule names."""
 _DEFAULTS = {("granularity", "per_channel"), ("weight_bits", "8"), ("weight_symmetric", "true")}
@@ -170,7 +169,7 @@ def _unmet(region: QuantizeRegionOp, fact: Fact, demands: Mapping[str, Fact], ta
         return None
     if fact.name in _OF_WEIGHTS:
         return None if region.is_quantized or _only_weights(demands) else _quantized(region)
-    return _unmet_by_results(region, fact, target) if fact.name in _OF_RESULTS else None
+    return _unmet_by_results(region, fact, target) if fact.name in DEMANDS_ON_RESULTS else None
 
 
 def _unmet_by_results(region: QuantizeRegionOp, fact: Fact, target: Target) -> str | None:

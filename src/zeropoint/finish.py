@@ -133,7 +133,8 @@ class Finish:
     def platform(self) -> Platform:
         """The target, and the engines for the kept samples."""
         target, count = named_target(self.options.target), len(self.kept.entries)
-        return platform_of(target, self.engine, count, self.progress, self.options.mask)
+        platform = platform_of(target, self.engine, count, self.progress, self.options.mask)
+        return replace(platform, float_results=not self.options.integer_io)
 
     def _passed(self, passes: Sequence[Pass], program: Program) -> Program:
         return run_all(passes, program, self.settings, self.progress)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from zeropoint.budget import Budget
 from zeropoint.calibrate import DEFAULT_OBSERVER, observer_factory
-from zeropoint.correct import DEFAULT_EFFORT, check_methods
+from zeropoint.correct import DEFAULT_EFFORT, RESULTS, check_methods
 from zeropoint.errors import OptionError
 from zeropoint.interp import check_mask, has_padding
 from zeropoint.interp.trips import LOOPS
@@ -89,6 +89,8 @@ def check_options(options: Options) -> None:
     named_target(options.target)
     observer_factory(options.observer)
     check_methods(options.effort, options.corrections)
+    if options.integer_io and RESULTS in (options.corrections or ()):
+        raise OptionError(f"found correction '{RESULTS}' and integer results, which keep their storage; leave out one")
     if options.ranges not in RANGE_RULES:
         raise OptionError(f"found ranges '{options.ranges}', expected one of: {', '.join(RANGE_RULES)}")
     if options.profile is not None:

@@ -33,8 +33,9 @@ class Rows:
         """The equations of neighbouring samples."""
         parts = min(FOLDS, self.samples)
         halves = (np.array_split(array, parts, axis=1) for array in (self.exact, self.quantized))
+        real = weight(self.exact.shape[2], len(self.exact))
         for exact, quantized in zip(*halves, strict=True):
-            yield Equations.of(exact.copy(), quantized.copy())
+            yield Equations.of(exact @ real.swapaxes(1, 2), quantized.copy())
 
     def equations(self) -> Equations:
         return reduce(Equations.joined, self.parts())
@@ -93,15 +94,15 @@ def test_a_solution_has_less_error_and_ridge_together_than_its_neighbours(value:
     given = rows(terms=6, count=200, samples=4, noise=0.5)
     real = weight(6).astype(np.float64)
     every = given.equations()
-    own, cross = (each.products.astype(np.float64) for each in (every.own, every.cross))
-    found = solved(real, own, real @ cross, value)
+    own, aim = (each.products.astype(np.float64) for each in (every.own, every.aim))
+    found = solved(real, own, aim, value)
     if math.isinf(value):
         np.testing.assert_array_equal(found, real)
         return
 
     def cost(one: Array) -> float:
         mean = np.trace(own[0]) / own.shape[1]
-        error = ((one @ own) * one).sum() - 2 * ((real @ cross) * one).sum()
+        error = ((one @ own) * one).sum() - 2 * (aim * one).sum()
         return float(error + value * mean * ((real - one) ** 2).sum())
 
     random = np.random.default_rng(3)

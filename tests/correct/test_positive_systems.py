@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from zeropoint.correct import positive_systems
-from zeropoint.correct.positive_systems import BLOCK, solve_in_place
+from zeropoint.correct.positive_systems import BLOCK, factor_in_place, solve_in_place
 from zeropoint.ir.tensors import Array
 
 
@@ -43,3 +45,36 @@ def test_a_singular_block_is_an_error() -> None:
     matrix = np.zeros((1, BLOCK + 5, BLOCK + 5))
     with pytest.raises(np.linalg.LinAlgError):
         solve_in_place(matrix, np.ones((1, BLOCK + 5, 1)))
+
+
+@pytest.mark.parametrize("terms", [1, BLOCK, BLOCK + 1, 2 * BLOCK, 700])
+def test_the_factor_is_that_of_numpy(terms: int) -> None:
+    matrix, _ = system(terms, 1)
+    expected = np.linalg.cholesky(matrix)
+    found = factor_in_place(matrix.copy())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def test_integers_that_are_a_factor_are_found_in_blocks_of_two_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positive_systems, "BLOCK", 2)
+    wanted = np.tril(np.random.default_rng(0).integers(-3, 4, (5, 5)), -1) + 2 * np.eye(5, dtype=int)
+    matrix = (wanted @ wanted.T).astype(np.float64)
+    np.testing.assert_allclose(factor_in_place(matrix[None])[0], wanted, atol=1e-12)
+
+
+def test_a_matrix_that_is_not_positive_definite_has_no_factor() -> None:
+    matrix = np.eye(BLOCK + 5)
+    matrix[-1, -1] = -1
+    with pytest.raises(np.linalg.LinAlgError):
+        factor_in_place(matrix[None])
+
+
+def test_the_factor_takes_the_memory_of_one_matrix() -> None:
+    matrix = system(4 * BLOCK, 1, systems=1)[0]
+    tracemalloc.start()
+    try:
+        factor_in_place(matrix)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < matrix.nbytes

@@ -11,7 +11,16 @@ from zeropoint.correct.effort import (
     judge_of,
 )
 from zeropoint.correct.judge import Judged, OutputNoise
-from zeropoint.correct.methods import DEFAULT_EFFORT, EQUALIZE, METHODS, MOST_EFFORT, PRESETS, PRODUCTS, Platform
+from zeropoint.correct.methods import (
+    DEFAULT_EFFORT,
+    EQUALIZE,
+    METHODS,
+    MOST_EFFORT,
+    PRESETS,
+    PRODUCTS,
+    RESULTS,
+    Platform,
+)
 from zeropoint.correct.sample_parts import SampleParts, some
 
 __all__ = [
@@ -21,6 +30,7 @@ __all__ = [
     "MOST_EFFORT",
     "PRESETS",
     "PRODUCTS",
+    "RESULTS",
     "Attempt",
     "Corrections",
     "EffortFigures",

@@ -62,18 +62,20 @@ def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -
         own = reduce(Moments.joined, (Moments.of(quantized_rows(kernel, value, part)) for part in parts))
         return before, _finite(own.products), how
 
+    weight = before.astype(np.float32)
+
     def equations() -> Iterator[Equations]:
         # Made again for the second reading: all rows at once would be the largest arrays here.
         for part in parts:
-            yield Equations.of(exact_rows(kernel, value, part), quantized_rows(kernel, value, part))
+            results = exact_rows(kernel, value, part) @ weight.swapaxes(1, 2)
+            yield Equations.of(results, quantized_rows(kernel, value, part))
 
     every = reduce(Equations.joined, equations())
-    own, cross = _finite(every.own.products), _finite(every.cross.products)
-    ridge = best_ridge(before, equations(), every)
+    own, aim = _finite(every.own.products), _finite(every.aim.products)
+    ridge = best_ridge(weight, equations(), every)
     if math.isinf(ridge):
         return before, own, how
-    made = solved(before, own, before @ cross, ridge)
-    return made, own, f"least squares, ridge {ridge:g}"
+    return solved(weight, own, aim, ridge).astype(np.float64), own, f"least squares, ridge {ridge:g}"
 
 
 def _finite(moments: Array) -> Array:

@@ -19,6 +19,7 @@ from zeropoint.interp import Engine, MaskedEngine, Runnable, masked_run
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
+from zeropoint.materialize import express_results
 from zeropoint.targets import Target
 
 CorrectionMethod = Callable[[ContractionKernel, WalkStep], str]
@@ -38,6 +39,8 @@ class Platform:
     """The record of the float network, if calibration has made one."""
     uncorrected: Runnable | None = None
     """The integer program without corrections, if it was prepared already."""
+    float_results: bool = True
+    """Whether the final program returns floats. If not, its results keep their storage."""
 
     @property
     def mask(self) -> str | None:
@@ -71,11 +74,14 @@ class Method:
 class Refinement:
     """An in-place correction on top of another one, and its one-line summary.
 
-    `run` takes the program, then the uncorrected one. It returns whether anything has changed.
+    `run` takes the program, then the uncorrected one. It returns whether anything has changed; None if the program has
+    nothing to try it on.
     """
 
-    run: Callable[[Program, Program, Samples, Platform, Progress], bool]
+    run: Callable[[Program, Program, Samples, Platform, Progress], bool | None]
     summary: str
+    is_refitted: bool = False
+    """Whether it benefits from more samples, as in `Method`."""
 
 
 def in_lock_step(name: str, correction: Callable[[ContractionKernel], CorrectionMethod]) -> Callable[..., None]:
@@ -140,6 +146,13 @@ def _reconstruct_blocks(
     return made.run(used, platform.kernels(len(used)), progress, platform.mask) > 0
 
 
+def _express_results(
+    program: Program, reference: Program, samples: Samples, platform: Platform, progress: Progress
+) -> bool | None:
+    tried = platform.float_results and platform.target.real_results
+    return True if tried and express_results(program) else None
+
+
 def _closed_form(kernel: ContractionKernel) -> CorrectionMethod:
     return closed_form.reconstruct if closed_form.is_feasible(kernel) else empirical_bias.correct_bias
 
@@ -151,6 +164,8 @@ PRODUCTS = "integer_products"
 """The name of integer operands for contractions that are float otherwise (`integer_products.py`). They are decided
 before the methods below are tried."""
 DECIDED_FIRST = (EQUALIZE, PRODUCTS)
+RESULTS = "unrounded_results"
+"""The name of results of the program that are not rounded to 8 bits (`materialize/express_accumulators.py`)."""
 METHODS: Mapping[str, Method] = {
     "analytic_bias": Method(
         _analytic, "biases minus the mean error of rounded weights, from channel means", needs_inputs=True
@@ -170,7 +185,8 @@ METHODS: Mapping[str, Method] = {
 
 
 REFINEMENTS: Mapping[str, Refinement] = {
-    BLOCKS: Refinement(_reconstruct_blocks, "rounding of weights, learned block by block with gradients"),
+    BLOCKS: Refinement(_reconstruct_blocks, "rounding of weights, learned block by block with gradients", True),
+    RESULTS: Refinement(_express_results, "results of contractions, returned as dequantized accumulators"),
 }
 """The refinements by name. Each is tried on top of the best program of the methods, and kept if it improves that."""
 CORRECTIONS = (*DECIDED_FIRST, *METHODS, *REFINEMENTS)
@@ -181,7 +197,7 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "fast": ("analytic_bias",),
     "balanced": (EQUALIZE, PRODUCTS, "empirical_bias"),
-    "best": (EQUALIZE, PRODUCTS, "empirical_bias", "closed_form", BLOCKS),
+    "best": (EQUALIZE, PRODUCTS, "empirical_bias", "closed_form", BLOCKS, RESULTS),
 }
 """The methods that an effort tries, in order."""
 DEFAULT_EFFORT, MOST_EFFORT = "balanced", "best"

@@ -1,10 +1,13 @@
-"""Systems of linear equations with a symmetric positive definite matrix, in blocks.
+"""Systems of linear equations with a symmetric positive definite matrix, and its Cholesky factor, in blocks.
 
     [A  B] [X]   [R]                                       X + A^-1 B Y = A^-1 R
     [B' D] [Y] = [S]      is, with the first row solved,   (D - B' A^-1 B) Y = S - B' A^-1 R
 
 No pivoting is needed, and D - B' A^-1 B is symmetric, so only its upper half is computed. Almost all operations are
 then products of matrices, which NumPy does at three times the speed of `numpy.linalg.solve`, in half the operations.
+
+The factor L of a matrix L L^T is made of the same blocks: L_A of A, B' L_A^-T below it, and that of D - B' A^-1 B.
+`numpy.linalg.cholesky` has three more matrices of this size in memory.
 
 Source: Golub and Van Loan, "Matrix Computations", block Cholesky factorization.
 """
@@ -16,7 +19,7 @@ import numpy as np
 from zeropoint.ir.tensors import Array
 
 BLOCK = 256
-"""The rows of a block. Systems with at most one are solved by `numpy.linalg.solve`."""
+"""The rows of a block. Systems with at most one are solved, and factored, by `numpy.linalg`."""
 
 
 def solve_in_place(matrix: Array, right: Array) -> Array:
@@ -48,3 +51,24 @@ def _eliminate(matrix: Array, right: Array, block: slice) -> None:
         coupled = below[:, :, first - end : rows.stop - end].swapaxes(1, 2)
         matrix[:, rows, first:] -= coupled @ matrix[:, block, first:]
     right[:, end:] -= below.swapaxes(1, 2) @ right[:, block]
+
+
+def factor_in_place(matrix: Array) -> Array:
+    """L, lower triangular, with L L^T = `matrix` (systems, terms, terms), which it may overwrite.
+
+    Raises LinAlgError if a matrix is not positive definite.
+    """
+    terms = matrix.shape[1]
+    if terms <= BLOCK:
+        return np.linalg.cholesky(matrix)
+    for first in range(0, terms, BLOCK):
+        end = min(first + BLOCK, terms)
+        block = slice(first, end)
+        matrix[:, block, block] = np.linalg.cholesky(matrix[:, block, block])
+        matrix[:, block, end:] = 0
+        inverse = np.linalg.inv(matrix[:, block, block])
+        matrix[:, end:, block] = matrix[:, end:, block] @ inverse.swapaxes(1, 2)
+        for start in range(end, terms, BLOCK):  # of a symmetric matrix, only the lower half is read
+            columns = slice(start, min(start + BLOCK, terms))
+            matrix[:, start:, columns] -= matrix[:, start:, block] @ matrix[:, columns, block].swapaxes(1, 2)
+    return matrix

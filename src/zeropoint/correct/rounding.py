@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from zeropoint.correct.positive_systems import factor_in_place
 from zeropoint.ir.tensors import Array
 
 BLOCK = 64
@@ -51,7 +52,10 @@ def error_aware_rounding(
 
 def _upper_factor(moments: Array, damping: Array, order: Array) -> Array:
     """U, upper triangular, f64, with U U^T = H in this order of terms (groups, terms)."""
-    groups, backwards, terms = np.arange(len(order))[:, None, None], order[:, ::-1], range(order.shape[1])
-    reversed_ = moments[groups, backwards[:, :, None], backwards[:, None, :]].astype(np.float64)
+    backwards, terms = order[:, ::-1], range(order.shape[1])
+    reversed_ = np.empty(moments.shape, np.float64)
+    for group, places in enumerate(backwards):
+        for row, place in enumerate(places):  # all at once would take a matrix more
+            reversed_[group, row] = moments[group, place, places]
     reversed_[:, terms, terms] += damping[:, :, 0]
-    return np.linalg.cholesky(reversed_)[:, ::-1, ::-1]
+    return factor_in_place(reversed_)[:, ::-1, ::-1]

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.isolate import integer_form
@@ -206,8 +206,11 @@ def bytes_a_sample(program: Program) -> int:
 
 
 def _bytes(value: SSAValue) -> int:
-    quantized = isinstance(value.owner, QuantizeRegionOp) and is_quantized(value.owner)
-    return int(np.prod(shape_of(value), dtype=np.int64)) * (FLOAT_BYTES + 1 if quantized else 2 * FLOAT_BYTES)
+    stored = FLOAT_BYTES
+    if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp) and is_quantized(value.op):
+        kind = value.op.output_specs.data[value.index]
+        stored = kind.storage.dtype.itemsize if isinstance(kind, UniformQuantizedType) else FLOAT_BYTES
+    return int(np.prod(shape_of(value), dtype=np.int64)) * (FLOAT_BYTES + stored)
 
 
 def fitting(

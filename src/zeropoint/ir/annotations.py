@@ -80,6 +80,8 @@ DEMANDS = "zeropoint.demands"
 `bits`, `granularity` (per_channel, per_tensor; of weights), `weight_bits`, `block_size`, `weight_symmetric`,
 `activations` (float, quantized), `activation_scales` (per_row, per_tensor), `symmetric` (true, false; of activations),
 `observer`."""
+DEMANDS_ON_RESULTS = ("bits", "observer", "range", "scale", "symmetric")
+"""Demands that say how a result is rounded."""
 BLOCK_SIZE, WEIGHT_BITS, WEIGHT_SYMMETRIC = "block_size", "weight_bits", "weight_symmetric"
 """Demands on the weights of a kernel: the number of terms in a block, the storage width in bits, zero points of 0."""
 FLOAT_ACTIVATIONS: Mapping[str, str] = {"activations": "float"}
