@@ -37,16 +37,23 @@ def contraction(program: Program, isa: InstructionSet) -> Contraction:
 def test_every_share_has_the_bits_of_the_interpreter(isa: InstructionSet, rows: int, terms: int, channels: int) -> None:
     program = product(rows, terms, channels)
     x = np.random.default_rng(1).integers(-128, 128, (rows, terms)).astype(np.int8)
-    assert_native_is_exact(program, [{program.inputs[0].name: x}], isa, threads=(1, 2, 3))
+    assert_native_is_exact(program, [{program.inputs[0].name: x}], isa, threads=(1, 2, 3, 7))
 
 
 def test_large_images_are_computed_piece_by_piece() -> None:
     isa = EVERYWHERE["avx512-vnni"]
     large, small = contraction(product(9001, 16, 150), isa), contraction(product(203, 64, 300), isa)
     assert large.by_pixels(isa)
-    assert 1 < large.piece(isa) < large.tasks(isa)
+    assert 1 < large.piece(isa) < large.most_tiles(isa)
     assert small.by_pixels(isa)
-    assert small.piece(isa) == small.tasks(isa)
+    assert small.piece(isa) == small.most_tiles(isa)
+
+
+def test_tasks_are_as_many_as_tiles_of_all_groups() -> None:
+    """So that many threads have equal shares of a small image."""
+    isa = EVERYWHERE["avx512-vnni"]
+    kernel = contraction(product(203, 64, 300), isa)
+    assert kernel.tasks(isa) == kernel.columns(isa).count * kernel.most_tiles(isa)
 
 
 @pytest.mark.parametrize(("rows", "terms", "channels"), [(8, 64, 300), (64, 512, 300), (9001, 16, 16)])

@@ -44,7 +44,7 @@ SAVED = 1.5
 PIECE = 1 << 15
 """The least number of bytes of pixels that are computed for all channels before the next ones, in large images."""
 FEWEST_SHARED = 6
-"""The least number of tiles of pixels that threads share. Shares of fewer tiles differ too much."""
+"""The least number of tiles of pixels that threads share. Of fewer, most would be shared by two of them."""
 MANY = 24
 """The number of pixels from which packed weights are dequantized to memory, panel by panel, for all tiles of pixels."""
 
@@ -206,18 +206,17 @@ class ContractionShape:
         The next step then finds most of what it reads in the cache of its own processor. Otherwise, threads share the
         weights, which are more bytes than the pixels.
         """
-        parts = self.columns(isa).parts
-        if sum(part.count for part in parts) == 1:
+        if self.columns(isa).count == 1:
             return False  # the tasks are tiles of pixels anyway
-        return self._weights(isa) <= self._pixel_bytes and self._most_tiles(isa) >= FEWEST_SHARED
+        return self._weights(isa) <= self._pixel_bytes and self.most_tiles(isa) >= FEWEST_SHARED
 
     def piece(self, isa: InstructionSet) -> int:
-        """The number of tasks after which a thread goes on to the next group of channels, if threads share pixels.
+        """The number of tiles after which a thread goes on to the next group of channels, if threads share pixels.
 
-        All tasks of small images. Large ones would not stay in the L2 cache from group to group.
+        All tiles of small images. Large ones would not stay in the L2 cache from group to group.
         """
-        tasks, whole = self._most_tiles(isa), self._pixel_bytes
-        return tasks if whole <= NEAR else max(1, tasks * max(PIECE, 4 * self._weights(isa)) // whole)
+        tiles, whole = self.most_tiles(isa), self._pixel_bytes
+        return tiles if whole <= NEAR else max(1, tiles * max(PIECE, 4 * self._weights(isa)) // whole)
 
     @property
     def _pixel_bytes(self) -> int:
@@ -228,14 +227,16 @@ class ContractionShape:
         """Bytes of all weights."""
         return sum(part.count * self.weight_bytes(isa, part.size) for part in self.columns(isa).parts)
 
-    def _most_tiles(self, isa: InstructionSet) -> int:
+    def most_tiles(self, isa: InstructionSet) -> int:
+        """The number of tiles of the groups that have the most."""
         return max(self.tiles(isa, part.size) for part in self.columns(isa).parts)
 
     def tasks(self, isa: InstructionSet) -> int:
-        """The number of tiles of all groups, or of one of them if threads share pixels."""
+        """The number of tiles of all groups."""
+        columns = self.columns(isa)
         if self.by_pixels(isa):
-            return self._most_tiles(isa)
-        return sum(part.count * self.tiles(isa, part.size) for part in self.columns(isa).parts)
+            return columns.count * self.most_tiles(isa)
+        return sum(part.count * self.tiles(isa, part.size) for part in columns.parts)
 
     def group_bytes(self, isa: InstructionSet, count: int) -> int:
         """Bytes of a group in the block of the weights: its weights, and its parameters unless they are apart."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from zeropoint.codegen.kernels.contraction_shape import ContractionShape
 from zeropoint.codegen.kernels.tiles import Part
@@ -69,21 +70,32 @@ class ContractionTasks(ABC):
             tasks += self._by_group(block, tasks)
 
     def _by_pixels(self) -> None:
-        """Emit the tasks, which are tiles of pixels, for all groups. A group may have fewer tiles than others."""
-        f, tasks, size = self.f, self.shape.tasks(self.isa), self.shape.piece(self.isa)
+        """Emit the tasks, which are the groups of a tile of pixels, then those of the next tile.
 
-        def tile(task: Value, tiles: int) -> Value:
-            return task if tiles == tasks else f.binary("udiv", f.mul(task, tiles), i64(tasks))
+        The tiles of a group that belong to the tasks are computed together. A group may have fewer tiles than others.
+        """
+        f, tiles, size = self.f, self.shape.most_tiles(self.isa), self.shape.piece(self.isa)
+        every = self.shape.columns(self.isa).count
 
         def piece(begin: Value, end: Value) -> None:
+            first = 0
             for block in self._blocks():
-                tiles = tile(begin, block.tiles), tile(end, block.tiles)
-                self._groups(block, (i64(0), i64(block.part.count)), lambda _, tiles=tiles: tiles)
+                self._groups(block, (i64(0), i64(block.part.count)), partial(bounds, begin, end, block.tiles, first))
+                first += block.part.count
 
-        if size >= tasks:
+        def bounds(begin: Value, end: Value, count: int, first: int, index: Value) -> tuple[Value, Value]:
+            # Task n * every + g is group g of tile n. The first of them from `begin` on is rounded up.
+            rest = f.binary("sub", i64(every - 1 - first), index)
+            low, high = (f.binary("udiv", f.add(task, rest), i64(every)) for task in (begin, end))
+            if count == tiles:
+                return low, high
+            return f.binary("udiv", f.mul(low, count), i64(tiles)), f.binary("udiv", f.mul(high, count), i64(tiles))
+
+        if size >= tiles:
             piece(self.begin, self.end)
         else:
-            f.loop(self.begin, self.end, size, lambda n, _: piece(n, f.minimum(f.add(n, size), self.end)))
+            step = size * every
+            f.loop(self.begin, self.end, step, lambda n, _: piece(n, f.minimum(f.add(n, step), self.end)))
 
     def _blocks(self) -> Iterator[_Groups]:
         """The groups of output channels, by size."""
