@@ -78,6 +78,27 @@ def test_nan_passes_a_clamp():
     assert np.isnan(NativeProgram(program).run_values([x])[0]).all()
 
 
+@pytest.mark.parametrize("weight", ["inf", "nan", "-inf"])
+@pytest.mark.parametrize(("stride", "dilation"), [(2, 2), (4, 2), (3, 3), (1, 2)])
+def test_products_with_zeros_between_elements_are_not_left_out_if_weights_are_not_finite(weight, stride, dilation):
+    """With a stride that is a multiple of the dilation, all outputs have the same taps, and others are skipped."""
+    bits = {"inf": "0x7F800000", "nan": "0x7FC00000", "-inf": "0xFF800000"}[weight]
+    weights = f"[[[[1.0]], [[{bits}]], [[1.0]], [[1.0]], [[1.0]]]]"
+    outputs = 8 * dilation // stride + 1
+    program = parse_program(f"""
+    func.func @main(%x: tensor<1x9x1x1xf32>) -> tensor<1x{outputs}x1x1xf32> {{
+      %w = stablehlo.constant dense<{weights}> : tensor<1x5x1x1xf32>
+      %y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f],
+        window = {{stride = [{stride}, 1], pad = [[2, 2], [0, 0]], lhs_dilate = [{dilation}, 1]}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : (tensor<1x9x1x1xf32>, tensor<1x5x1x1xf32>) -> tensor<1x{outputs}x1x1xf32>
+      return %y : tensor<1x{outputs}x1x1xf32>
+    }}""")
+    x = np.ones((1, 9, 1, 1), np.float32)
+    (expected,) = Interpreter(program).run_values([x])
+    np.testing.assert_array_equal(NativeProgram(program).run_values([x])[0], expected)
+
+
 @pytest.mark.parametrize("index", ["i8", "i32", "i64", "ui8", "ui32"])
 def test_rows_of_a_table_and_numbers_outside_of_it(index):
     program = parse_program(f"""

@@ -12,12 +12,14 @@ from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import inputs_for, main
 from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, random_rows, softmax
 from zeropoint.codegen.group import group
+from zeropoint.codegen.layout import layout
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import kernels_of
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
+from zeropoint.ir.text import parse_program, print_program
 
 
 def kernels(program: Program) -> list[str]:
@@ -62,6 +64,43 @@ def test_numbers_of_rows_that_are_results_come_from_the_same_kernel(seed: int) -
     (kernel,) = (op for op in grouped.entry.ops if isinstance(op, KernelOp) and op.kind.data == "rows")
     assert len(kernel.values) >= 2
     assert_native_is_exact(program, [inputs_for(program)], HERE[seed % len(HERE)], threads=(1, 3))
+
+
+def test_numbers_of_rows_survive_the_text_after_layout() -> None:
+    whole, number = dense(5, 16), dense(5)
+    program = main(
+        f"%x: {whole}", whole, ZERO,
+        f"%r = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : ({whole}, tensor<f32>)"
+        f" -> {number}",
+        f"%b = stablehlo.broadcast_in_dim %r, dims = [0] : ({number}) -> {whole}",
+        f"%d = stablehlo.subtract %x, %b : {whole}",
+        f"%p = stablehlo.dot_general %d, %d, contracting_dims = [1] x [1] : ({whole}, {whole}) -> {dense(5, 5)}",
+        f"%q = stablehlo.dot_general %p, %r, contracting_dims = [1] x [0] : ({dense(5, 5)}, {number}) -> {number}",
+        f"%y = stablehlo.broadcast_in_dim %q, dims = [0] : ({number}) -> {whole}",
+    )  # fmt: skip
+    laid = parse_program(print_program(layout(group(program, isa="portable")), inline_weights=True))
+    (kernel,) = (op for op in laid.entry.ops if isinstance(op, KernelOp) and op.kind.data == "rows")
+    assert len(kernel.outputs) == 2
+    given = [*inputs_for(program).values()]
+    native = NativeProgram(laid, isa=INSTRUCTION_SETS["portable"])
+    np.testing.assert_array_equal(native.run_values(given)[0], NativeProgram(program).run_values(given)[0])
+
+
+def test_a_number_that_an_input_of_its_rows_needs_is_no_further_result() -> None:
+    whole, number = dense(8, 16), dense(8)
+    program = main(
+        f"%x: {whole}, %w: {dense(8, 8)}", whole, ZERO,
+        f"%r = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : ({whole}, tensor<f32>)"
+        f" -> {number}",
+        f"%s = stablehlo.dot_general %r, %w, contracting_dims = [0] x [0] : ({number}, {dense(8, 8)}) -> {number}",
+        f"%b = stablehlo.broadcast_in_dim %r, dims = [0] : ({number}) -> {whole}",
+        f"%c = stablehlo.broadcast_in_dim %s, dims = [0] : ({number}) -> {whole}",
+        f"%d = stablehlo.subtract %x, %b : {whole}",
+        f"%y = stablehlo.multiply %d, %c : {whole}",
+    )  # fmt: skip
+    kernels = [op for op in group(program, isa="portable").entry.ops if isinstance(op, KernelOp)]
+    assert [len(op.values) for op in kernels if op.kind.data == "rows"] == [1]
+    assert_native_is_exact(program, [inputs_for(program)], HERE[0], threads=(1, 3))
 
 
 def test_numbers_of_rows_are_stored_in_the_order_of_their_own_result() -> None:

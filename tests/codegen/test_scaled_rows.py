@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import i32
-from xdsl.utils.test_value import create_ssa_value
+from xdsl.ir import Block
 
 from codegen.exactness import HERE, assert_native_is_exact
 from row_scaled import HOSTILE, RowProduct
@@ -51,7 +51,7 @@ def test_the_factor_of_a_row_is_a_part_of_the_contraction(case: RowProduct) -> N
     ],
 )
 def test_numbers_of_16_bits_are_told_from_wider_ones(bounds: tuple[int, int], totals: tuple[int, int], short: bool):
-    value = create_ssa_value(i32)
+    (value,) = Block(arg_types=[i32]).args
     factor = RowFactor(value, 1, value, bounds, np.array(totals), (0, 7), np.zeros(2, np.int64))
     assert factor.short == short
 

@@ -17,6 +17,7 @@ or copies.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -347,6 +348,9 @@ class _Grouping:
             inputs = [self._seen_through(value)[0] for value in match.inputs]
         else:
             inputs = [self.value(value) for value in match.inputs]
+        # A number of rows may have been needed for an input.
+        first, *rest = match.results
+        match = replace(match, results=(first, *(value for value in rest if value not in self.made)))
         ops = sorted(match.ops(), key=self.values.order.__getitem__)
         declined = self._reasons(ops, match.kind) if match.kind in FALLBACKS else []
         types = [value.type for value in match.results]

@@ -137,12 +137,13 @@ def _kernel(values: Values, op: KernelOp) -> None:
     """Check the results of a kernel. Kernels that store whole vectors need results at multiples of a vector."""
     if op.kind.data not in VECTORS:
         return
-    for value in op.outputs:
+    for number, value in enumerate(op.outputs):
         known, type_ = strides_of(value), memory_of(value)
         if known is None:
             raise CodegenError(f"found {type_}, expected an offset and strides that are numbers", op)
         (offset, strides), shape = known, tuple(type_.get_shape())
-        if _space(value) != Space.ARENA.value or not shape:
+        # Further results of rows are numbers, which are stored one by one.
+        if _space(value) != Space.ARENA.value or not shape or (number and op.row is not None):
             continue
         inner = values.innermost(value) if op.row is None else op.row.value.data
         if not 0 <= inner < len(shape):

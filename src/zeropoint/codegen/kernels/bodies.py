@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zeropoint.codegen.kernels.elements import Elementwise, Kept, Number, Scalar, Scalars, What
+from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars, StoredNumber, What
 
 
 class NewBody:
@@ -40,7 +40,7 @@ class NewBody:
 
 def needed(body: Sequence[Scalar]) -> Scalars:
     """The scalars that are needed for the last one, and for the numbers that a kernel of rows stores."""
-    wanted = {len(body) - 1, *(n for n, i in enumerate(body) if isinstance(i.what, Kept))}
+    wanted = {len(body) - 1, *(n for n, i in enumerate(body) if isinstance(i.what, StoredNumber))}
     for n in reversed(range(len(body))):
         if n in wanted:
             wanted |= set(body[n].arguments)

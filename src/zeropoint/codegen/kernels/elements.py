@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, greatest, least, nearest
@@ -23,6 +23,7 @@ from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import bounded, converted
+from zeropoint.codegen.kernels.signed_zeros import negative_zeros
 from zeropoint.codegen.kernels.word_scalars import (
     EveryOther,
     Interleaved,
@@ -57,6 +58,10 @@ class Number:
     """A constant."""
 
     number: float
+    _zeros: tuple[bool, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_zeros", negative_zeros(self.number))
 
 
 @dataclass(frozen=True)
@@ -77,10 +82,14 @@ class Reduce:
 
     op: str
     start: float
+    _zeros: tuple[bool, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_zeros", negative_zeros(self.start))
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredNumber:
     """A number of a row that the kernel also stores (`rows.py`)."""
 
 
@@ -149,9 +158,9 @@ class Requantize:
 
 
 What = (
-    Elementwise | Read | Number | Argument | Total | Reduce | Kept | PairSum | EveryOther | PairProduct | Interleaved
-    | Rebased | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize | Quantize
-    | Dequantize | CommonScaleSum | Division | Nearest | Truncated | Within
+    Elementwise | Read | Number | Argument | Total | Reduce | StoredNumber | PairSum | EveryOther | PairProduct
+    | Interleaved | Rebased | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize
+    | Quantize | Dequantize | CommonScaleSum | Division | Nearest | Truncated | Within
 )  # fmt: skip
 
 
@@ -369,7 +378,7 @@ _SPECIAL: dict[str | type[What], Special] = {
     "least": lambda f, by, i, of, values: least(f, *values),
     "multiply_add": lambda f, by, i, of, values: f.intrinsic("fma", *values),
     "multiply_high": lambda f, by, i, of, values: multiply_high(f, *values),
-    Kept: lambda f, by, i, of, values: values[0],
+    StoredNumber: lambda f, by, i, of, values: values[0],
     Narrow: lambda f, by, i, of, values: narrowed(f, values[0], by.form),
     Nearest: lambda f, by, i, of, values: nearest(f, values[0]),
     Quantize: lambda f, by, i, of, values: quantized(f, by, i.type, *values),

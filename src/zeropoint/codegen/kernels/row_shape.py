@@ -8,7 +8,15 @@ from functools import cached_property
 
 from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.combining import is_ordered
-from zeropoint.codegen.kernels.elements import Kept, Reduce, Requantize, Scalar, Scalars, is_function, width_inside
+from zeropoint.codegen.kernels.elements import (
+    Reduce,
+    Requantize,
+    Scalar,
+    Scalars,
+    StoredNumber,
+    is_function,
+    width_inside,
+)
 from zeropoint.codegen.kernels.interleaved import halved
 from zeropoint.codegen.kernels.sweeps import Sweeps
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -35,8 +43,8 @@ STACK = 32 << 10
 class RowShape:
     """`sizes` are the loops over rows, then the elements of a row; strides have an entry for each.
 
-    Scalars are as in a nest; in addition, `Reduce` of all elements of the row, and `Kept` numbers of it, which are
-    written where `numbers` says, in order.
+    Scalars are as in a nest; in addition, `Reduce` of all elements of the row, and a `StoredNumber` for each of
+    `numbers`, in order, which say where it is written.
     """
 
     sizes: tuple[int, ...]
@@ -63,7 +71,7 @@ class RowShape:
     @property
     def kept(self) -> list[int]:
         """The scalars that are stored once a row."""
-        return [n for n, i in enumerate(self.body) if isinstance(i.what, Kept)]
+        return [n for n, i in enumerate(self.body) if isinstance(i.what, StoredNumber)]
 
     @cached_property
     def halved(self) -> list[bool]:

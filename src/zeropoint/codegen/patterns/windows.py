@@ -108,8 +108,8 @@ class Windows:
     @property
     def leaves_out(self) -> bool:
         """Whether the kernels skip products with zeros between elements."""
-        pieces = self.pieces
-        return len(pieces) > 1 or not all(piece.taps for piece in pieces)
+        every = zip(self.phases, self.weights.shape[:2], strict=True)
+        return any(len(phase.kernel) < taps for phases, taps in every for phase in phases)
 
     @cached_property
     def pieces(self) -> list[Piece]:

@@ -17,13 +17,13 @@ from zeropoint.codegen.kernels.access import Access
 from zeropoint.codegen.kernels.combining import is_ordered
 from zeropoint.codegen.kernels.elements import (
     Elementwise,
-    Kept,
     Narrow,
     Number,
     Read,
     Reduce,
     Region,
     Scalar,
+    StoredNumber,
     Total,
     What,
 )
@@ -156,7 +156,7 @@ class Expression:
         self._reads: list[tuple[View, Indices]] = []
         self._parts: tuple[list[Scalar], list[Scalar]] = ([], [])
         self._known: dict[object, int] = {}
-        self._places: dict[SSAValue, list[RowNumber]] = {}
+        self._places: dict[SSAValue, list[NumberOfRow]] = {}
         self._inside = False
 
     @property
@@ -330,7 +330,7 @@ def _at(view: View, indices: Indices) -> View:
     return view.moved(sum(axis.offset * stride for axis, stride in zip(indices, view.strides, strict=True)))
 
 
-RowNumber = tuple[int, Indices]
+NumberOfRow = tuple[int, Indices]
 """A scalar that is a number of each row, and the indices of its element."""
 
 
@@ -342,7 +342,7 @@ class RowExpression(Expression):
         self._places.setdefault(value, []).append((number, indices))
         return number
 
-    def number(self, value: SSAValue) -> RowNumber | None:
+    def number(self, value: SSAValue) -> NumberOfRow | None:
         """The scalar for a value that has one element for each row; None if it is not made, or not by all rows."""
         found, shape, loops = self._places.get(value, []), shape_of(value), list[int]()
         if len(found) != 1:
@@ -369,14 +369,14 @@ class RowExpression(Expression):
         return self.step(Reduce(op, start), self.type_of(result), [result])
 
     def rows(
-        self, result: int, target: View, numbers: Sequence[tuple[RowNumber, View]] = ()
+        self, result: int, target: View, numbers: Sequence[tuple[NumberOfRow, View]] = ()
     ) -> tuple[Rows, list[View]]:
         """The kernel that writes `result` to `target`, and its operands. The loops are those of `target`.
 
         It also writes `numbers` of rows to their views.
         """
         body = self._parts[0]
-        kept = [replace(body[number], what=Kept(), arguments=(number,)) for (number, _), _ in numbers]
+        kept = [replace(body[number], what=StoredNumber(), arguments=(number,)) for (number, _), _ in numbers]
         body = [*body, *kept, self._copy(body[result], result)]
         order = [*(d for d in range(len(self._shape)) if d != self.row), self.row]
         reads = tuple(_reordered(self._access(view, indices), order) for view, indices in self._reads)

@@ -9,7 +9,7 @@ from zeropoint.codegen.graph import View
 from zeropoint.codegen.patterns.boundary import match_bytes
 from zeropoint.codegen.patterns.match import Declined, misfit
 from zeropoint.codegen.schedule.body import Body
-from zeropoint.codegen.schedule.expression import Expression, RowExpression, RowNumber
+from zeropoint.codegen.schedule.expression import Expression, NumberOfRow, RowExpression
 from zeropoint.codegen.schedule.reductions import EXPRESSIONS
 from zeropoint.ir.fxpmath import TableOp, WeightedSumOp
 from zeropoint.ir.tensors import shape_of
@@ -51,7 +51,7 @@ def schedule_rows(body: Body) -> None:
     value, (target, *places) = body.result, body.outputs
     expression = RowExpression(body, body.members, shape_of(value), EXPRESSIONS, body.row)
     result = expression.value(value, expression.every)
-    numbers: list[tuple[RowNumber, View]] = []
+    numbers: list[tuple[NumberOfRow, View]] = []
     for number, place in zip(body.kernel.terminator.values[1:], places, strict=True):
         found = expression.number(number)
         if found is None:
