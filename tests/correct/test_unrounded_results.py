@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,8 +49,8 @@ def data(count: int, seed: int = 1) -> list[Mapping[str, Array]]:
     return [{"x0": random.normal(0, 1, (1, CHANNELS, SIZE, SIZE)).astype(np.float32)} for _ in range(count)]
 
 
-def made(program: Program, *corrections: str, **options: object) -> Quantization:
-    return quantize(program, data(16), Options("cpu", corrections=corrections, **options))  # pyright: ignore[reportArgumentType]
+def made(program: Program, *corrections: str, **options: Any) -> Quantization:
+    return quantize(program, data(16), Options("cpu", corrections=corrections, **options))
 
 
 def result_types(found: Quantization) -> list[str]:
@@ -96,8 +97,8 @@ def test_clamped_results_and_those_that_kernels_read_keep_their_storage(case: di
 
 
 @pytest.mark.parametrize("options", [{"target": "litert"}, {"target": "cpu", "integer_io": True}], ids=str)
-def test_targets_without_real_results_and_integer_results_are_left_alone(options: dict[str, object]) -> None:
-    found = quantize(network(), data(16), Options(effort="best", **options))  # pyright: ignore[reportArgumentType]
+def test_targets_without_real_results_and_integer_results_are_left_alone(options: dict[str, Any]) -> None:
+    found = quantize(network(), data(16), Options(effort="best", **options))
     assert result_types(found)[-1] == "i8"
     assert NAME not in found.corrections.summary()
 

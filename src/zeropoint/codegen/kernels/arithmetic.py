@@ -11,7 +11,7 @@ import numpy as np
 from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, Output, parameters_of, rounding_of
 from zeropoint.codegen.kernels.requantize import channel_order, channels_stored, of_channels, side_by_side
 from zeropoint.codegen.kernels.scalars import plus_product
-from zeropoint.codegen.kernels.signed_zeros import negative_zeros
+from zeropoint.codegen.kernels.signed_zeros import SignedZeros
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
@@ -309,7 +309,7 @@ class Integers(_IntegerSums):
 
 
 @dataclass(frozen=True)
-class Floats:
+class Floats(SignedZeros):
     """f32 times f32. Each multiply-add is rounded once, in order.
 
     Parameters are the biases. They are added last, and are never -0, so that a sum of -0 becomes +0. With `scaled`,
@@ -328,10 +328,6 @@ class Floats:
     residual: Residual | None = None
     sparse: bool = False
     scaled: bool = False
-    _zeros: tuple[bool, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_zeros", negative_zeros(*(self.bounds or ())))
 
     def size(self, isa: InstructionSet, count: int) -> int:
         """Bytes of the biases and factors."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, greatest, least, nearest
@@ -23,7 +23,7 @@ from zeropoint.codegen.kernels.quantize import Dequantize, Quantize, dequantized
 from zeropoint.codegen.kernels.quotient import rounded_quotient
 from zeropoint.codegen.kernels.rounding import requantized
 from zeropoint.codegen.kernels.scalars import bounded, converted
-from zeropoint.codegen.kernels.signed_zeros import negative_zeros
+from zeropoint.codegen.kernels.signed_zeros import SignedZeros
 from zeropoint.codegen.kernels.word_scalars import (
     EveryOther,
     Interleaved,
@@ -54,14 +54,10 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(SignedZeros):
     """A constant."""
 
     number: float
-    _zeros: tuple[bool, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_zeros", negative_zeros(self.number))
 
 
 @dataclass(frozen=True)
@@ -77,15 +73,11 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Reduce:
+class Reduce(SignedZeros):
     """All elements of a row and the initial value `start`, combined by an elementwise op (`rows.py`)."""
 
     op: str
     start: float
-    _zeros: tuple[bool, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_zeros", negative_zeros(self.start))
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS
-from zeropoint.codegen.kernels.signed_zeros import negative_zeros
+from zeropoint.codegen.kernels.signed_zeros import SignedZeros
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, like
 
@@ -21,15 +21,11 @@ class Truncated:
 
 
 @dataclass(frozen=True)
-class Within:
+class Within(SignedZeros):
     """A float clamped to two numbers."""
 
     low: float
     high: float
-    _zeros: tuple[bool, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_zeros", negative_zeros(self.low, self.high))
 
 
 def nearest(f: Function, x: Value) -> Value:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from zeropoint.codegen.kernels.access import Access, Elements, arranged, merged, row_addresses
 from zeropoint.codegen.kernels.combining import combined, filled_up, folded, identity, started
 from zeropoint.codegen.kernels.elements import LookUp, Scalars, Total, is_function, width_inside
 from zeropoint.codegen.kernels.known_scalars import of_known
-from zeropoint.codegen.kernels.signed_zeros import negative_zeros
+from zeropoint.codegen.kernels.signed_zeros import SignedZeros
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import WIDTHS, Value, constant, i64, vector
@@ -44,7 +44,7 @@ class Order(Enum):
 
 
 @dataclass(frozen=True)
-class Reduction:
+class Reduction(SignedZeros):
     """Combines the results of `body` for all elements of the inner loops, and the initial value `start`.
 
     If the body contains `Total`, the running total, the body itself combines.
@@ -54,10 +54,6 @@ class Reduction:
     start: float
     body: Scalars
     order: Order = Order.ANY
-    _zeros: tuple[bool, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_zeros", negative_zeros(self.start))
 
     @property
     def combines(self) -> bool:

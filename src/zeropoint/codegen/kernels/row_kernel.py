@@ -117,7 +117,7 @@ class RowKernel:
 
     def store_numbers(self, row: Row) -> None:
         """Store the numbers of a row that other kernels need, too."""
-        for n, access, place in zip(self.rows.kept, self.rows.numbers, row.places, strict=True):
+        for n, access, place in zip(self.rows.stored, self.rows.numbers, row.places, strict=True):
             self.elements.store(row.numbers[n], access, self.along, place)
 
     def over_elements(self, step: Elementary, totals: Sequence[Value]) -> Sequence[Value]:

@@ -69,7 +69,7 @@ class RowShape:
         return Sweeps(self.sizes, self.reads, self.body)
 
     @property
-    def kept(self) -> list[int]:
+    def stored(self) -> list[int]:
         """The scalars that are stored once a row."""
         return [n for n, i in enumerate(self.body) if isinstance(i.what, StoredNumber)]
 
