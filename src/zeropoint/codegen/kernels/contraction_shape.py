@@ -37,6 +37,8 @@ BLOCK_TILES = 2
 """The number of tiles of pixels that are multiplied with the same weights in tile registers."""
 STORED = 5
 """The estimated cycles for storing and loading a pixel's accumulators of a group, beside the tile registers."""
+CROSSING = 0.75
+"""Tiles for tile registers cross rows if there are at most so many of them for each tile inside of a row."""
 FEWEST = 6
 """The least number of pixels for which tile registers are used. Fewer have the time of reading the weights."""
 SAVED = 1.5
@@ -103,10 +105,33 @@ class ContractionShape:
         return tile_chunk(self.groups)
 
     @property
+    def pitch(self) -> int:
+        """The number of pixels from a row of the input to the next, if tiles for tile registers cross rows; else 0.
+
+        Such tiles also have the pixels between the rows, which are multiplied and not stored. They are used if they are
+        much fewer: each block of tiles reads all weights of its group.
+        """
+        pitch, gap = divmod(self.in_row, self.in_pixel)
+        alone = self.rows * -(-self.width // ROWS)
+        return pitch if not gap and -(-self._pixels_across(pitch) // ROWS) <= CROSSING * alone else 0
+
+    def _pixels_across(self, pitch: int) -> int:
+        """The number of pixels from the first to the last one, with those between the rows."""
+        return (self.rows - 1) * pitch + self.width
+
+    @property
     def tile_pixels(self) -> Split:
-        """The pixels of a row in tiles for tile registers. Sizes differ by at most one; smaller tiles come first."""
-        split = balanced(self.width, ROWS)
+        """The pixels of a row in tiles for tile registers, or those of all rows if tiles cross rows.
+
+        Sizes differ by at most one; smaller tiles come first.
+        """
+        split = balanced(self._pixels_across(self.pitch) if self.pitch else self.width, ROWS)
         return Split.of(*((part.size, part.count) for part in reversed(split.parts)))
+
+    @property
+    def register_tiles(self) -> int:
+        """The number of tiles of pixels for tile registers."""
+        return self.tile_pixels.count * (1 if self.pitch else self.rows)
 
     @property
     def steps(self) -> int:
@@ -197,7 +222,7 @@ class ContractionShape:
     def tiles(self, isa: InstructionSet, count: int) -> int:
         """The number of tiles of one group of `count` vectors, or of blocks of tiles in tile registers."""
         if self.in_tiles(isa):
-            return -(-self.rows * self.tile_pixels.count // BLOCK_TILES)
+            return -(-self.register_tiles // BLOCK_TILES)
         return self.rows * self.pixels(isa, count).count
 
     def by_pixels(self, isa: InstructionSet) -> bool:

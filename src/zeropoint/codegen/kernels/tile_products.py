@@ -39,11 +39,18 @@ PIXELS, WEIGHTS = BLOCK_TILES * VECTORS, BLOCK_TILES * VECTORS + BLOCK_TILES
 
 
 @dataclass(frozen=True)
-class PixelTile:
-    """A tile of pixels: its row, its first pixel in the row, and the number of its pixels."""
+class Place:
+    """A row, and a pixel of the row."""
 
     row: Value
-    first: Value
+    pixel: Value
+
+
+@dataclass(frozen=True)
+class PixelTile:
+    """A tile of pixels: its first one, and their number. If tiles cross rows, all are in the row 0."""
+
+    first: Place
     pixels: Value
 
 
@@ -77,10 +84,11 @@ class TileProducts(ContractionTasks):
             self.prefetch_from(index, f.at(weights, size))
             for vectors in passes:
                 self._accumulate(count, vectors, weights, index)
+            tiles = self.shape.register_tiles
             for number in range(BLOCK_TILES):
                 finish = partial(self._finish, count, weights, index, number, channel)
-                if number and self._tiles % BLOCK_TILES:
-                    f.branch(f.compare("slt", f.add(f.mul(index, BLOCK_TILES), number), self._tiles), finish)
+                if number and tiles % BLOCK_TILES:
+                    f.branch(f.compare("slt", f.add(f.mul(index, BLOCK_TILES), number), tiles), finish)
                 else:
                     finish()
 
@@ -90,37 +98,34 @@ class TileProducts(ContractionTasks):
         """The number of chunks in all passes of a block."""
         return -(-count // VECTORS) * len(self.starts)
 
-    @property
-    def _tiles(self) -> int:
-        """The number of tiles of pixels."""
-        return self.shape.rows * self.shape.tile_pixels.count
-
     def _tile(self, block: Value, number: int) -> PixelTile:
         """A tile of a block. A tile past the last one is the last one, which is multiplied again and not stored."""
-        f, parts = self.f, self.shape.tile_pixels.parts
+        f, tiles, parts = self.f, self.shape.register_tiles, self.shape.tile_pixels.parts
         index = f.add(f.mul(block, BLOCK_TILES), number)
-        if number and self._tiles % BLOCK_TILES:
-            index = f.minimum(index, i64(self._tiles - 1))
-        y, x = f.divided(index, self.shape.tile_pixels.count) if self.shape.rows > 1 else (i64(0), index)
+        if number and tiles % BLOCK_TILES:
+            index = f.minimum(index, i64(tiles - 1))
+        several = self.shape.rows > 1 and not self.shape.pitch
+        y, x = f.divided(index, self.shape.tile_pixels.count) if several else (i64(0), index)
         start, pixels = f.mul(x, parts[0].size), i64(parts[0].size)
         if len(parts) > 1:
             larger = f.add(x, -parts[0].count)
             start = f.add(start, f.maximum(larger, i64(0)))
             pixels = f.add(pixels, f.cast("zext", f.compare("sge", larger, 0), "i64"))
-        return PixelTile(y, start, pixels)
+        return PixelTile(Place(y, start), pixels)
 
-    def _address(self, base: Value, tile: PixelTile, row: int, pixel: int) -> Value:
-        """The address of the first pixel of a tile."""
+    def _address(self, base: Value, place: Place, row: int, pixel: int) -> Value:
+        """The address of a pixel."""
         f = self.f
-        moved = f.at(base, f.mul(tile.row, row)) if self.shape.rows > 1 else base
-        return f.at(moved, f.mul(tile.first, pixel))
+        moved = f.at(base, f.mul(place.row, row)) if self.shape.rows > 1 else base
+        return f.at(moved, f.mul(place.pixel, pixel))
 
     def _accumulate(self, count: int, vectors: range, weights: Value, block: Value) -> None:
         """Emit a pass: the accumulators of some vectors of all tiles of a block."""
         f, isa, shape, registers = self.f, self.isa, self.shape, self.registers
         tiles, parameters = range(BLOCK_TILES), self.parameters(weights, count)
         sources = [
-            self._address(self.source, self._tile(block, number), shape.in_row, shape.in_pixel) for number in tiles
+            self._address(self.source, self._tile(block, number).first, shape.in_row, shape.in_pixel)
+            for number in tiles
         ]
         places = [(number, n) for number in tiles for n in range(len(vectors))]
         for number, n in places:
@@ -134,12 +139,13 @@ class TileProducts(ContractionTasks):
             taps = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
             here = f.at(weights, f.mul(index, self.chunk * stride))
             self.prefetch_part(f.add(index, vectors.start // VECTORS * len(self.starts)))
-            for number, source in enumerate(sources):
-                registers.load(PIXELS + number, f.at(source, taps), shape.in_pixel)
             for half in range(halves):
                 for n, vector in enumerate(vectors):
                     registers.load(WEIGHTS + n, f.at(here, (half * count + vector) * isa.bytes), stride)
-                    for number in tiles:
+                    for number, source in enumerate(sources):
+                        # The loads of a chunk are between its products, which take longer.
+                        if half == n == 0:
+                            registers.load(PIXELS + number, f.at(source, taps), shape.in_pixel)
                         registers.multiply(number * VECTORS + n, PIXELS + number, WEIGHTS + n)
 
         if len(self.starts) == 1:
@@ -153,18 +159,29 @@ class TileProducts(ContractionTasks):
     def _finish(self, count: int, weights: Value, block: Value, number: int, channel: Value) -> None:
         """Store the pixels of a tile of a block, from its accumulators."""
         f, isa, shape, tile = self.f, self.isa, self.shape, self._tile(block, number)
-        residual, parameters, others = shape.arithmetic.residual, self.parameters(weights, count), list[Value]()
-        target = f.at(self._address(self.out, tile, shape.out_row, shape.out_pixel), channel)
-        if residual is not None:
-            others = [self._address(other, tile, residual.row, residual.pixel) for other in self.others]
-            others = [f.at(other, channel) for other in others] if residual.channels else others
+        parameters = self.parameters(weights, count)
         held = f.at(self.sums, number * self.height * count * isa.bytes)
 
         def pixel(index: Value, _: list[Value]) -> None:
             self.prefetch_part(f.add(index, self._chunks(count) + number * self.height))
-            beside = [f.at(other, f.mul(index, residual.pixel)) for other in others] if residual else []
-            to = TileTarget(f.at(target, f.mul(index, shape.out_pixel)), shape.out_pixel, *beside)
+            place = Place(tile.first.row, f.add(tile.first.pixel, index))
+            if shape.pitch:
+                place = Place(*f.divided(place.pixel, shape.pitch))
             vectors = f.vectors(isa.i32, f.at(held, f.mul(index, count * isa.bytes)), count)
-            shape.arithmetic.finish(f, isa, [vectors], parameters, to)
+            store = partial(shape.arithmetic.finish, f, isa, [vectors], parameters)
+            if shape.pitch > shape.width:
+                f.branch(f.compare("slt", place.pixel, shape.width), lambda: store(self._target(place, channel)))
+            else:
+                store(self._target(place, channel))
 
         f.loop(0, tile.pixels, 1, pixel, entered=True)
+
+    def _target(self, place: Place, channel: Value) -> TileTarget:
+        """The address of the output and the residuals of a pixel, from `channel` on."""
+        f, shape, residual = self.f, self.shape, self.shape.arithmetic.residual
+        out = f.at(self._address(self.out, place, shape.out_row, shape.out_pixel), channel)
+        if residual is None:
+            return TileTarget(out, shape.out_pixel)
+        others = [self._address(other, place, residual.row, residual.pixel) for other in self.others]
+        others = [f.at(other, channel) for other in others] if residual.channels else others
+        return TileTarget(out, shape.out_pixel, *others)
