@@ -61,6 +61,11 @@ SHAPES = {
     ),
     "a residual, whose memory the output may have": contractions.dense(64, 72, (1, 79), 1, added=True),
     "a residual, groups of four vectors and of one": contractions.dense(32, 80, (7, 7), 3, added=True),
+    "tiles that cross rows, with pixels between them, and a residual": contractions.dense(64, 48, (7, 7), 3, added=True),
+    "tiles that cross rows without pixels between them": contractions.dense(64, 96, (5, 7), 1),
+    "three spans of a sum, five blocks of which four are together": contractions.dense(1344, 72, (10, 14), 1),
+    "several spans of a sum, groups of four vectors and of one": contractions.dense(1536, 80, (1, 128), 1),
+    "spans of a sum over a window, an odd number of tiles": contractions.dense(144, 64, (9, 14), 3),
 }
 
 

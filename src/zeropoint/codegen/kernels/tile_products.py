@@ -20,6 +20,7 @@ tiles of two sizes, the smaller ones come first: their last pixel belongs to the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,6 +37,31 @@ VECTORS = 2
 """The number of vectors of channels that are accumulated in one pass."""
 PIXELS, WEIGHTS = BLOCK_TILES * VECTORS, BLOCK_TILES * VECTORS + BLOCK_TILES
 """The first registers of pixels and of weights. The accumulators come before them."""
+
+
+TOGETHER = 4
+"""The number of blocks that are multiplied with the weights of a span before the next one."""
+SPAN = 18 << 10
+"""The maximum number of bytes of weights of a span, for one pass. They and the pixels fit in the L1 cache."""
+LONG = 40 << 10
+"""The number of bytes of weights of a pass from which there are spans."""
+
+
+@dataclass(frozen=True)
+class ChannelGroup:
+    """A group of `count` vectors of channels: the address of its weights, and its first byte in a pixel."""
+
+    count: int
+    weights: Value
+    channel: Value
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of tiles: its number, and the address of its accumulators."""
+
+    number: Value
+    sums: Value
 
 
 @dataclass(frozen=True)
@@ -60,11 +86,23 @@ class TileProducts(ContractionTasks):
     def __init__(self, shape: ContractionShape, isa: InstructionSet, f: Function):
         super().__init__(shape, isa, f, shape.tile_chunk)
         self.height = max(part.size for part in shape.tile_pixels.parts)
-        self.sums = f.scratch(BLOCK_TILES * self.height * GROUP * isa.bytes)
+        self.spans = self._fewest_spans()
+        self.together = 1 if self.spans == 1 else TOGETHER
+        self.sums = f.scratch(self.together * self._block_bytes(GROUP))
         sums, pixels = TileShape(self.height, isa.bytes), TileShape(self.height, 4 * self.chunk)
         weights = TileShape(self.chunk, isa.bytes)
         assert isa.tiles is not None
         self.registers = TileRegisters(f, isa.tiles, [sums] * PIXELS + [pixels] * BLOCK_TILES + [weights] * VECTORS)
+
+    def _fewest_spans(self) -> int:
+        """The number of spans of chunks, so that the weights of a pass stay in the L1 cache for some blocks of pixels.
+
+        1 for short sums, and if there are too few blocks.
+        """
+        chunks, size = len(self.starts), VECTORS * self.chunk * self.isa.bytes * self.shape.arithmetic.halves
+        if chunks * size <= LONG or self.shape.tiles(self.isa, GROUP) < TOGETHER:
+            return 1
+        return next(n for n in range(1, chunks + 1) if chunks % n == 0 and chunks // n * size <= SPAN)
 
     def tasks(self) -> None:
         """Emit the tasks `begin` to `end`, between the configuration and the release of the registers."""
@@ -74,34 +112,67 @@ class TileProducts(ContractionTasks):
 
     def tiles(self, count: int, weights: Value, channel: Value, low: Value, high: Value) -> None:
         """Emit the blocks `low` to `high` of one group of `count` vectors, which is `channel` bytes into a pixel."""
-        f, size = self.f, self.shape.group_bytes(self.isa, count)
-        passes = [range(begin, min(begin + VECTORS, count)) for begin in range(0, count, VECTORS)]
+        f, group = self.f, ChannelGroup(count, weights, channel)
         # A chunk of a pass takes about as long as a pixel of the epilogue.
         parts = self._chunks(count) + BLOCK_TILES * self.height
-        self.prefetch_group(self.shape.tiles(self.isa, count), parts, size)
+        self.prefetch_group(self.shape.tiles(self.isa, count), parts, self.shape.group_bytes(self.isa, count))
+        if self.together == 1:
+            f.loop(low, high, 1, lambda index, _: self._blocks_together(group, index, f.add(index, 1)))
+        else:
+            self._in_steps(group, low, high)
 
-        def block(index: Value, _: list[Value]) -> None:
-            self.prefetch_from(index, f.at(weights, size))
-            for vectors in passes:
-                self._accumulate(count, vectors, weights, index)
-            tiles = self.shape.register_tiles
-            for number in range(BLOCK_TILES):
-                finish = partial(self._finish, count, weights, index, number, channel)
-                if number and tiles % BLOCK_TILES:
-                    f.branch(f.compare("slt", f.add(f.mul(index, BLOCK_TILES), number), tiles), finish)
-                else:
-                    finish()
+    def _in_steps(self, group: ChannelGroup, low: Value, high: Value) -> None:
+        """Emit the blocks `low` to `high`, of which `together` share the weights of a span."""
+        f, step = self.f, self.together
+        f.loop(
+            low, high, step, lambda first, _: self._blocks_together(group, first, f.minimum(f.add(first, step), high))
+        )
 
-        f.loop(low, high, 1, block)
+    def _blocks_together(self, group: ChannelGroup, first: Value, last: Value) -> None:
+        """Emit some blocks: their accumulators span by span, then their epilogues."""
+        f, count = self.f, group.count
+
+        def each(emit: Callable[[Block], None]) -> None:
+            def block(index: Value, _: list[Value]) -> None:
+                self.prefetch_from(index, f.at(group.weights, self.shape.group_bytes(self.isa, count)))
+                here = f.mul(f.binary("sub", index, first), self._block_bytes(count))
+                emit(Block(index, f.at(self.sums, here)))
+
+            if self.together == 1:
+                block(first, [])
+            else:
+                f.loop(first, last, 1, block, entered=True)
+
+        def finished(block: Block, span: Value | None, vectors: range) -> None:
+            self._accumulate(group, vectors, block, span)
+            self._finish_block(group, block)
+
+        for begin in range(0, count, VECTORS):
+            vectors = range(begin, min(begin + VECTORS, count))
+            span = partial(self._accumulate, group, vectors)
+            # The epilogue of a block follows its last product, which leaves accumulators in the L1 cache.
+            final = vectors.stop == count
+            if self.spans > 1 or not final:
+                each(lambda block, span=span: span(block, None))
+            if self.spans > 1:
+                spans = self.spans - 1 if final else self.spans
+                f.loop(1, spans, 1, lambda number, _, span=span: each(lambda block: span(block, number)))
+            if final:
+                number = None if self.spans == 1 else i64(self.spans - 1)
+                each(lambda block, number=number, vectors=vectors: finished(block, number, vectors))
+
+    def _block_bytes(self, count: int) -> int:
+        """The bytes of the accumulators of a block."""
+        return BLOCK_TILES * self.height * count * self.isa.bytes
 
     def _chunks(self, count: int) -> int:
         """The number of chunks in all passes of a block."""
         return -(-count // VECTORS) * len(self.starts)
 
-    def _tile(self, block: Value, number: int) -> PixelTile:
+    def _tile(self, block: Block, number: int) -> PixelTile:
         """A tile of a block. A tile past the last one is the last one, which is multiplied again and not stored."""
         f, tiles, parts = self.f, self.shape.register_tiles, self.shape.tile_pixels.parts
-        index = f.add(f.mul(block, BLOCK_TILES), number)
+        index = f.add(f.mul(block.number, BLOCK_TILES), number)
         if number and tiles % BLOCK_TILES:
             index = f.minimum(index, i64(tiles - 1))
         several = self.shape.rows > 1 and not self.shape.pitch
@@ -119,48 +190,70 @@ class TileProducts(ContractionTasks):
         moved = f.at(base, f.mul(place.row, row)) if self.shape.rows > 1 else base
         return f.at(moved, f.mul(place.pixel, pixel))
 
-    def _accumulate(self, count: int, vectors: range, weights: Value, block: Value) -> None:
-        """Emit a pass: the accumulators of some vectors of all tiles of a block."""
+    def _accumulate(self, group: ChannelGroup, vectors: range, block: Block, span: Value | None) -> None:
+        """Emit a span of a pass: the accumulators of some vectors of all tiles of a block. None is the first span."""
         f, isa, shape, registers = self.f, self.isa, self.shape, self.registers
-        tiles, parameters = range(BLOCK_TILES), self.parameters(weights, count)
+        tiles, parameters = range(BLOCK_TILES), self.parameters(group.weights, group.count)
         sources = [
             self._address(self.source, self._tile(block, number).first, shape.in_row, shape.in_pixel)
             for number in tiles
         ]
-        places = [(number, n) for number in tiles for n in range(len(vectors))]
-        for number, n in places:
-            # Every row of the register is the same vector of biases.
-            registers.load(number * VECTORS + n, f.at(parameters, vectors[n] * isa.bytes), 0)
-        table = f.module.table(self.starts) if len(shape.runs) > 1 else None
-        halves = shape.arithmetic.halves
-        stride = halves * count * isa.bytes
+        row = group.count * isa.bytes
+        places = [
+            (number * VECTORS + n, f.at(block.sums, number * self.height * row + vectors[n] * isa.bytes))
+            for number in tiles
+            for n in range(len(vectors))
+        ]
+        for place, (register, sums) in enumerate(places):
+            if span is None:
+                # Every row of the register is the same vector of biases.
+                registers.load(register, f.at(parameters, vectors[place % len(vectors)] * isa.bytes), 0)
+            else:
+                registers.load(register, sums, row)
+        self._multiply(group, vectors, sources, span)
+        for register, sums in places:
+            registers.store(register, sums, row)
 
-        def chunk(index: Value, _: list[Value]) -> None:
+    def _multiply(self, group: ChannelGroup, vectors: range, sources: list[Value], span: Value | None) -> None:
+        """Emit the products of the chunks of a span."""
+        f, isa, shape, registers = self.f, self.isa, self.shape, self.registers
+        table = f.module.table(self.starts) if len(shape.runs) > 1 else None
+        halves, length = shape.arithmetic.halves, len(self.starts) // self.spans
+        stride = halves * group.count * isa.bytes
+
+        def chunk(number: Value, _: list[Value]) -> None:
+            index = number if span is None else f.add(f.mul(span, length), number)
             taps = f.mul(index, 4 * self.chunk) if table is None else f.load("i64", table, f.mul(index, 8), align=8)
-            here = f.at(weights, f.mul(index, self.chunk * stride))
+            here = f.at(group.weights, f.mul(index, self.chunk * stride))
             self.prefetch_part(f.add(index, vectors.start // VECTORS * len(self.starts)))
+            for tile, source in enumerate(sources):
+                registers.load(PIXELS + tile, f.at(source, taps), shape.in_pixel)
             for half in range(halves):
                 for n, vector in enumerate(vectors):
-                    registers.load(WEIGHTS + n, f.at(here, (half * count + vector) * isa.bytes), stride)
-                    for number, source in enumerate(sources):
-                        # The loads of a chunk are between its products, which take longer.
-                        if half == n == 0:
-                            registers.load(PIXELS + number, f.at(source, taps), shape.in_pixel)
-                        registers.multiply(number * VECTORS + n, PIXELS + number, WEIGHTS + n)
+                    registers.load(WEIGHTS + n, f.at(here, (half * group.count + vector) * isa.bytes), stride)
+                    for tile in range(BLOCK_TILES):
+                        registers.multiply(tile * VECTORS + n, PIXELS + tile, WEIGHTS + n)
 
-        if len(self.starts) == 1:
+        if length == 1:
             chunk(i64(0), [])
         else:
-            f.loop(0, len(self.starts), 1, chunk, entered=True)
-        for number, n in places:
-            to = f.at(self.sums, (number * self.height * count + vectors[n]) * isa.bytes)
-            registers.store(number * VECTORS + n, to, count * isa.bytes)
+            f.loop(0, length, 1, chunk, entered=True)
 
-    def _finish(self, count: int, weights: Value, block: Value, number: int, channel: Value) -> None:
+    def _finish_block(self, group: ChannelGroup, block: Block) -> None:
+        """Store the pixels of a block, from its accumulators."""
+        f, tiles = self.f, self.shape.register_tiles
+        for number in range(BLOCK_TILES):
+            finish = partial(self._finish, group, block, number)
+            if number and tiles % BLOCK_TILES:
+                f.branch(f.compare("slt", f.add(f.mul(block.number, BLOCK_TILES), number), tiles), finish)
+            else:
+                finish()
+
+    def _finish(self, group: ChannelGroup, block: Block, number: int) -> None:
         """Store the pixels of a tile of a block, from its accumulators."""
-        f, isa, shape, tile = self.f, self.isa, self.shape, self._tile(block, number)
-        parameters = self.parameters(weights, count)
-        held = f.at(self.sums, number * self.height * count * isa.bytes)
+        f, isa, shape, tile, count = self.f, self.isa, self.shape, self._tile(block, number), group.count
+        parameters = self.parameters(group.weights, count)
+        held = f.at(block.sums, number * self.height * count * isa.bytes)
 
         def pixel(index: Value, _: list[Value]) -> None:
             self.prefetch_part(f.add(index, self._chunks(count) + number * self.height))
@@ -170,9 +263,10 @@ class TileProducts(ContractionTasks):
             vectors = f.vectors(isa.i32, f.at(held, f.mul(index, count * isa.bytes)), count)
             store = partial(shape.arithmetic.finish, f, isa, [vectors], parameters)
             if shape.pitch > shape.width:
-                f.branch(f.compare("slt", place.pixel, shape.width), lambda: store(self._target(place, channel)))
+                inside = f.compare("slt", place.pixel, shape.width)
+                f.branch(inside, lambda: store(self._target(place, group.channel)))
             else:
-                store(self._target(place, channel))
+                store(self._target(place, group.channel))
 
         f.loop(0, tile.pixels, 1, pixel, entered=True)
 
