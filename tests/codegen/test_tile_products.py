@@ -26,6 +26,7 @@ from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.contraction_shape import ContractionShape
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.kernels.scaled_rows import ScaledRows
+from zeropoint.codegen.kernels.tile_products import TileProducts
 from zeropoint.codegen.llvm import machine
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import CodegenError, Loaded
@@ -61,7 +62,7 @@ SHAPES = {
     ),
     "a residual, whose memory the output may have": contractions.dense(64, 72, (1, 79), 1, added=True),
     "a residual, groups of four vectors and of one": contractions.dense(32, 80, (7, 7), 3, added=True),
-    "tiles that cross rows, with pixels between them, and a residual": contractions.dense(64, 48, (7, 7), 3, added=True),
+    "tiles that cross rows with gaps, and a residual": contractions.dense(64, 48, (7, 7), 3, added=True),
     "tiles that cross rows without pixels between them": contractions.dense(64, 96, (5, 7), 1),
     "three spans of a sum, five blocks of which four are together": contractions.dense(1344, 72, (10, 14), 1),
     "several spans of a sum, groups of four vectors and of one": contractions.dense(1536, 80, (1, 128), 1),
@@ -120,6 +121,41 @@ def test_the_rows_of_a_network_are_scaled_in_tile_registers() -> None:
 @pytest.mark.parametrize(("width", "expected"), [(32, [(16, 2)]), (47, [(15, 1), (16, 2)]), (7, [(7, 1)])])
 def test_smaller_tiles_come_first(width: int, expected: list[tuple[int, int]]) -> None:
     assert [(part.size, part.count) for part in shape(width, 16).tile_pixels.parts] == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "pitch", "tiles"),
+    [
+        (7, 7, 9, 4),  # 61 pixels with those between the rows, where tiles of a row would be 7
+        (7, 7, 7, 4),
+        (14, 14, 16, 14),  # as many tiles as rows
+        (14, 14, 14, 14),  # 13 would be hardly fewer
+        (1, 47, 50, 3),
+    ],
+)
+def test_tiles_of_narrow_images_cross_rows(rows: int, width: int, pitch: int, tiles: int) -> None:
+    given = replace(shape(width, 16), rows=rows, in_row=64 * pitch)
+    assert given.register_tiles == tiles
+    assert given.pitch == (pitch if tiles < rows else 0)
+
+
+def test_tiles_stay_in_a_row_where_rows_are_not_whole_pixels_apart() -> None:
+    given = replace(shape(7, 16), rows=7, in_row=64 * 7 + 16)
+    assert (given.pitch, given.register_tiles) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "spans"),
+    [
+        (shape(128, 384), 3),  # 24 chunks of 2 KB of weights in a pass: 48 KB, in spans of 16
+        (shape(128, 256), 1),  # 32 KB
+        (shape(96, 384), 1),  # three blocks
+        (shape(128, 64, runs=9), 4),  # 36 chunks, in spans of 18 KB
+    ],
+)
+def test_long_sums_have_spans_whose_weights_stay_in_the_cache(given: ContractionShape, spans: int) -> None:
+    f = Module().kernel("run", "in", "weights", "out")
+    assert TileProducts(given, AMX, f).spans == spans
 
 
 def test_the_text_of_a_block() -> None:

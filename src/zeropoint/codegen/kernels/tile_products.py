@@ -14,6 +14,18 @@ The epilogue then reads the accumulators of a pixel as vectors. It is not mixed 
 networks were as fast so, or up to 15 % slower (Sapphire Rapids). Weights and activations have the same layout in memory
 as for vector registers, because a tile is loaded row by row at a stride.
 
+The weights of a long sum do not fit in the L1 cache, and reading them from L2 takes longer than the products. So the
+chunks are divided into spans, and some blocks are multiplied with the weights of a span before the next one:
+
+    for vectors of a pass:
+        for span of chunks:
+            for block of the blocks together:
+                accumulators = span == 0 ? biases : load accumulators
+                ...
+                store accumulators
+
+Tiles of narrow images cross rows (`ContractionShape.pitch`), so that fewer blocks read the weights.
+
 All tiles are multiplied with the same number of pixels, because changing the shape of a register clears all of them. Of
 tiles of two sizes, the smaller ones come first: their last pixel belongs to the next tile and is not stored.
 """
@@ -37,8 +49,6 @@ VECTORS = 2
 """The number of vectors of channels that are accumulated in one pass."""
 PIXELS, WEIGHTS = BLOCK_TILES * VECTORS, BLOCK_TILES * VECTORS + BLOCK_TILES
 """The first registers of pixels and of weights. The accumulators come before them."""
-
-
 TOGETHER = 4
 """The number of blocks that are multiplied with the weights of a span before the next one."""
 SPAN = 18 << 10
@@ -86,7 +96,7 @@ class TileProducts(ContractionTasks):
     def __init__(self, shape: ContractionShape, isa: InstructionSet, f: Function):
         super().__init__(shape, isa, f, shape.tile_chunk)
         self.height = max(part.size for part in shape.tile_pixels.parts)
-        self.spans = self._fewest_spans()
+        self.spans = self._least_spans()
         self.together = 1 if self.spans == 1 else TOGETHER
         self.sums = f.scratch(self.together * self._block_bytes(GROUP))
         sums, pixels = TileShape(self.height, isa.bytes), TileShape(self.height, 4 * self.chunk)
@@ -94,11 +104,8 @@ class TileProducts(ContractionTasks):
         assert isa.tiles is not None
         self.registers = TileRegisters(f, isa.tiles, [sums] * PIXELS + [pixels] * BLOCK_TILES + [weights] * VECTORS)
 
-    def _fewest_spans(self) -> int:
-        """The number of spans of chunks, so that the weights of a pass stay in the L1 cache for some blocks of pixels.
-
-        1 for short sums, and if there are too few blocks.
-        """
+    def _least_spans(self) -> int:
+        """The least number of equal spans whose weights stay in the L1 cache. 1 for short sums and for few blocks."""
         chunks, size = len(self.starts), VECTORS * self.chunk * self.isa.bytes * self.shape.arithmetic.halves
         if chunks * size <= LONG or self.shape.tiles(self.isa, GROUP) < TOGETHER:
             return 1
