@@ -67,7 +67,7 @@ class ChannelGroup:
 
 
 @dataclass(frozen=True)
-class Block:
+class TileBlock:
     """A block of tiles: its number, and the address of its accumulators."""
 
     number: Value
@@ -139,18 +139,18 @@ class TileProducts(ContractionTasks):
         """Emit some blocks: their accumulators span by span, then their epilogues."""
         f, count = self.f, group.count
 
-        def each(emit: Callable[[Block], None]) -> None:
+        def each(emit: Callable[[TileBlock], None]) -> None:
             def block(index: Value, _: list[Value]) -> None:
                 self.prefetch_from(index, f.at(group.weights, self.shape.group_bytes(self.isa, count)))
                 here = f.mul(f.binary("sub", index, first), self._block_bytes(count))
-                emit(Block(index, f.at(self.sums, here)))
+                emit(TileBlock(index, f.at(self.sums, here)))
 
             if self.together == 1:
                 block(first, [])
             else:
                 f.loop(first, last, 1, block, entered=True)
 
-        def finished(block: Block, span: Value | None, vectors: range) -> None:
+        def finished(block: TileBlock, span: Value | None, vectors: range) -> None:
             self._accumulate(group, vectors, block, span)
             self._finish_block(group, block)
 
@@ -176,7 +176,7 @@ class TileProducts(ContractionTasks):
         """The number of chunks in all passes of a block."""
         return -(-count // VECTORS) * len(self.starts)
 
-    def _tile(self, block: Block, number: int) -> PixelTile:
+    def _tile(self, block: TileBlock, number: int) -> PixelTile:
         """A tile of a block. A tile past the last one is the last one, which is multiplied again and not stored."""
         f, tiles, parts = self.f, self.shape.register_tiles, self.shape.tile_pixels.parts
         index = f.add(f.mul(block.number, BLOCK_TILES), number)
@@ -197,7 +197,7 @@ class TileProducts(ContractionTasks):
         moved = f.at(base, f.mul(place.row, row)) if self.shape.rows > 1 else base
         return f.at(moved, f.mul(place.pixel, pixel))
 
-    def _accumulate(self, group: ChannelGroup, vectors: range, block: Block, span: Value | None) -> None:
+    def _accumulate(self, group: ChannelGroup, vectors: range, block: TileBlock, span: Value | None) -> None:
         """Emit a span of a pass: the accumulators of some vectors of all tiles of a block. None is the first span."""
         f, isa, shape, registers = self.f, self.isa, self.shape, self.registers
         tiles, parameters = range(BLOCK_TILES), self.parameters(group.weights, group.count)
@@ -246,7 +246,7 @@ class TileProducts(ContractionTasks):
         else:
             f.loop(0, length, 1, chunk, entered=True)
 
-    def _finish_block(self, group: ChannelGroup, block: Block) -> None:
+    def _finish_block(self, group: ChannelGroup, block: TileBlock) -> None:
         """Store the pixels of a block, from its accumulators."""
         f, tiles = self.f, self.shape.register_tiles
         for number in range(BLOCK_TILES):
@@ -256,7 +256,7 @@ class TileProducts(ContractionTasks):
             else:
                 finish()
 
-    def _finish(self, group: ChannelGroup, block: Block, number: int) -> None:
+    def _finish(self, group: ChannelGroup, block: TileBlock, number: int) -> None:
         """Store the pixels of a tile of a block, from its accumulators."""
         f, isa, shape, tile, count = self.f, self.isa, self.shape, self._tile(block, number), group.count
         parameters = self.parameters(group.weights, count)
