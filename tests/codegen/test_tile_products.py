@@ -201,6 +201,14 @@ def test_padded_channels_are_multiplied_by_zero() -> None:
     assert replace(kernel, groups=34).tile_chunk == 2
 
 
+def test_an_object_asks_for_tile_registers_only_if_a_kernel_uses_them(tmp_path: Path) -> None:
+    few, many = contractions.dense(64, 128, (1, 5), 1), SHAPES["tiles of one size, groups of four vectors"]
+    for case, asks in ((few, False), (many, True)):
+        assert all(kernel.in_tiles(AMX) is asks for kernel in contractions_of(case))
+        compile_to(case.program, tmp_path / "net.o", isa="amx-int8")
+        assert ("Returns 3" in (tmp_path / "net.h").read_text()) is asks
+
+
 REFUSED = """
 #define _GNU_SOURCE
 #include <signal.h>

@@ -17,6 +17,7 @@ import zeropoint.codegen
 import zeropoint.numerics
 from zeropoint.codegen.driver import BARRIER, Driver, waiting
 from zeropoint.codegen.graph import EmittedKernel, Graph, name_of
+from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.control import Control
 from zeropoint.codegen.llvm.checked import CheckedModule
 from zeropoint.codegen.llvm.isa import InstructionSet
@@ -54,6 +55,11 @@ def kernels_of(graph: Graph, *, checked: bool = False) -> KernelModules:
             found[kernel] = name = name_of(kernel)
             sources[name] = _source(kernel, name, graph.isa, checked)
     return KernelModules(sources, [found[step.kernel] for step in graph.steps])
+
+
+def uses_tile_registers(graph: Graph) -> bool:
+    """Whether a kernel of a graph has its accumulators in tile registers."""
+    return any(isinstance(kernel, Contraction) and kernel.in_tiles(graph.isa) for kernel in _called(graph))
 
 
 def _called(graph: Graph) -> Iterator[EmittedKernel]:

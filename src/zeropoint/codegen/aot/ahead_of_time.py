@@ -35,7 +35,7 @@ from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, i64
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
-from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of
+from zeropoint.codegen.modules import ModuleSource, driver_of, kernels_of, uses_tile_registers
 from zeropoint.codegen.objects import objects_of
 from zeropoint.codegen.parameters import ALIGNMENT, ParameterBlock
 from zeropoint.ir.outputs import check_folder, workspace, write_together
@@ -129,9 +129,9 @@ def library_of(programs: Mapping[str, Program], name: str, isa: InstructionSet, 
         ports[prefix] = arguments_of(program)
         run = RUN if len(programs) == 1 else f"{RUN}_{prefix}"
         kernels = kernels_of(graph)
-        driver = driver_of(graph, kernels, run, _entries(prefix, ports[prefix], run, graph.trips, isa))
+        limit, tiles = graph.trips and graph.trips.limit, uses_tile_registers(graph)
+        driver = driver_of(graph, kernels, run, _entries(prefix, ports[prefix], run, graph.trips, tiles=tiles))
         sources |= kernels.sources | {f"{part}_{prefix}": source for part, source in driver.items()}
-        limit, tiles = graph.trips and graph.trips.limit, isa.tiles is not None
         headers.append(header(prefix, ports[prefix], arena, target, program.profile, limit, tiles=tiles))
     if not isa.fused:
         sources["roundings"] = ModuleSource(rounding_functions(), rounding_functions)
@@ -209,9 +209,12 @@ def _other_booleans(f: Function, pointer: Value, size: int, invalid: Value) -> V
 
 
 def _entries(
-    name: str, arguments: Sequence[CArgument], run_name: str, trips: TripCounter | None, isa: InstructionSet
+    name: str, arguments: Sequence[CArgument], run_name: str, trips: TripCounter | None, *, tiles: bool
 ) -> str:
-    """The text of the two C entry functions, which check their arguments and pass them to the driver in two arrays."""
+    """The text of the two C entry functions, which check their arguments and pass them to the driver in two arrays.
+
+    With `tiles`, they ask the system for tile registers first.
+    """
     module = Module()
     declared = [("ptr", "arena"), *(("ptr", f"p{n}") for n in range(len(arguments)))]
     f = module.function(f"{name}_run", declared, "i32")
@@ -235,7 +238,7 @@ def _entries(
             invalid = _other_booleans(f, pointer, argument.size, invalid)
 
     def run() -> None:
-        if isa.tiles is not None:
+        if tiles:
             # In every run, so that the object has no state: the call takes much less time than a kernel.
             asked = ", ".join(str(i64(number)) for number in TILE_REQUEST)
             status = f.let("i64", f"call i64 {_SYSTEM_CALL}({asked})")
