@@ -4,6 +4,7 @@ Each engine works on buffers that it already holds where its interface allows, s
 the copying around it.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from suite import Feed, engine_file
+
+ISA = "ZEROPOINT_BENCH_ISA"
+"""The environment variable with the instruction set to which engines are limited."""
+LIMITS = {"avx512-vnni": "AVX512_CORE_VNNI", "avx-vnni": "AVX2_VNNI", "avx2": "AVX2"}
+"""Instruction sets by which engines can be limited, with oneDNN's names of them; OpenVINO's kernels are oneDNN's."""
+LIMITED = {"zeropoint-int8", "openvino-int8"}
+"""The engines that can be limited."""
+
+
+def limited_to(isa: str) -> dict[str, str]:
+    """The environment in which engines use no other instructions than those of `isa`."""
+    return {ISA: isa, "ONEDNN_MAX_CPU_ISA": LIMITS[isa]}
 
 
 class SkippedError(Exception):
@@ -31,17 +44,25 @@ def zeropoint_native(path: Path, threads: int, feed: Feed) -> Ready:
     from zeropoint.codegen.llvm.machine import CodegenError
 
     model = zeropoint.load(path)
+    isa = os.environ.get(ISA)
     try:
-        native = model.native(threads=threads)
+        native = _limited_native(model.program, threads, isa) if isa else model.native(threads=threads)
     except CodegenError as error:
         raise SkippedError(str(error)) from None
     [port] = model.outputs
     results: dict[str, np.ndarray] = {}
 
     def step() -> None:
-        results.update(native(**feed))
+        results.update(native(feed) if isa else native(**feed))
 
     return Ready(step, lambda: np.asarray(results[port.name], np.float32))
+
+
+def _limited_native(program, threads: int, isa: str):
+    from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
+    from zeropoint.codegen.runtime.native import NativeProgram
+
+    return NativeProgram(program, threads=threads, isa=INSTRUCTION_SETS[isa])
 
 
 def onnxruntime(path: Path, threads: int, feed: Feed) -> Ready:
@@ -128,6 +149,8 @@ def load(name: str, engine: str, threads: int, feed: Feed) -> Ready:
     Raises:
         SkippedError: the engine or its file is not here; the message says what is missing and how to get it.
     """
+    if ISA in os.environ and engine not in LIMITED:
+        raise SkippedError(f"cannot be limited to {os.environ[ISA]}")
     path = engine_file(name, engine)
     library = engine.split("-")[0]
     if not path.exists():

@@ -17,6 +17,7 @@ Files come from `prepare.py`; what is missing is skipped, with the reason. What 
 where one fails, is in `.cache/logs`.
 
     python bench/latency.py [--models NAME,...] [--engines NAME,...] [--threads 1,2] [--rounds 12] [--json FILE]
+    python bench/latency.py --isa avx-vnni      # as on a processor without AVX-512: zeropoint and OpenVINO in int8
 """
 
 import argparse
@@ -39,6 +40,7 @@ import onnx
 
 from agreement import sqnr_db
 from choices import chosen, counts
+from engines import LIMITS, limited_to
 from other_work import wait_until_quiet
 from peak import Peak, measure
 from suite import CACHE, ENGINES, NETWORKS, SUBJECTS, model_file, operations, script
@@ -238,6 +240,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--models", type=chosen(SUBJECTS), default=list(NETWORKS))
     parser.add_argument("--engines", type=chosen(ENGINES), default=list(ENGINES))
     parser.add_argument("--threads", type=counts(len(os.sched_getaffinity(0))), default=[1, 2])
+    parser.add_argument("--isa", choices=LIMITS, help="limit engines to these instructions; others are skipped")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=0.3, help="of an engine's turn in a round")
     parser.add_argument(
@@ -252,6 +255,9 @@ def main() -> None:
     arguments = options()
     peak = measure()
     print(f"{peak.cpu}; {peak.int8_gops:.0f} GOPS int8 ({peak.int8_form}), {peak.f32_gflops:.0f} GFLOPS f32 a core")
+    if arguments.isa:
+        os.environ.update(limited_to(arguments.isa))
+        print(f"Engines use no other instructions than those of {arguments.isa}; the peak is that of all instructions.")
     print(flush=True)
     rows = []
     for model in arguments.models:

@@ -22,6 +22,7 @@ import prepare
 import suite
 import worker
 from agreement import sqnr_db, top1_agreement
+from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS
 
 ENGINES = ["a", "b", "c", "d"]
 
@@ -128,6 +129,18 @@ class TestSamples:
     def test_every_subject_has_a_script(self):
         folder = latency.WORKER.parent / "models"
         assert all((folder / f"{suite.script(name)}.py").exists() for name in suite.SUBJECTS)
+
+
+class TestLimits:
+    @pytest.mark.parametrize("engine", ["onnxruntime-u8", "litert-int8", "zeropoint-f32", "openvino-f32"])
+    def test_an_engine_that_takes_no_limit_is_skipped(self, engine: str, monkeypatch: pytest.MonkeyPatch):
+        for name, value in engines.limited_to("avx-vnni").items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(engines.SkippedError, match="cannot be limited to avx-vnni"):
+            engines.load("gemm_512", engine, 1, {})
+
+    def test_instruction_sets_are_those_of_the_compiler(self):
+        assert set(engines.LIMITS) <= set(INSTRUCTION_SETS)
 
 
 class TestChoices:
