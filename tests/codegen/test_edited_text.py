@@ -185,7 +185,7 @@ def test_another_channel_dimension_is_refused(channel: str) -> None:
 
 @pytest.mark.parametrize("form", ["u8s8_pairs", "s8s8_quads", "u8s8_quads", "zz"])
 def test_a_dot_form_that_may_saturate_or_is_unknown_is_refused(form: str) -> None:
-    assert "u8s8_pairs_split" in grouped()
+    assert "u8s16_pairs" in grouped()
     for text in (grouped(), laid_out()):
         with pytest.raises(Error, match=form):
-            steps(text.replace("u8s8_pairs_split", form))
+            steps(text.replace("u8s16_pairs", form))

@@ -5,8 +5,9 @@
 ```
 becomes, for avx2 and weights up to 127,
 ```mlir
-%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s8_pairs_split"} : ...
+%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s16_pairs"} : ...
 ```
+Products of two activations and convolutions of groups have `u8s8_pairs_split` there.
 In a product of two activations, as in attention, the second operand is read as weights up to 128. The zero point of the
 first operand may be subtracted first (`convert(x) - z`). That of the second must be 0.
 
@@ -30,13 +31,13 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import element_of
 from zeropoint.ir.weights import Weights
-from zeropoint.numerics.dot_forms import FORMS, dot_form
+from zeropoint.numerics.dot_forms import FORMS, DotForm, dot_form
 
 
 def forms_of(isa: InstructionSet) -> tuple[str, ...]:
     """The dot forms of an instruction set, the fastest first."""
     if isa.weight_limit < FORMS["u8s8_quads"].weight_limit:
-        return "u8s8_pairs", "u8s8_pairs_split"
+        return "u8s8_pairs", "u8s16_pairs", "u8s8_pairs_split"
     return ("u8s8_quads",) if isa.unsigned else ("s8s8_quads",)
 
 
@@ -59,8 +60,22 @@ def name_dot_forms(program: Program, isa: InstructionSet) -> None:
         if isinstance(named, StringAttr):
             _check(op, named.data, isa, greatest)
         elif greatest is not None:
-            fitting = (name for name in forms_of(isa) if greatest <= FORMS[name].weight_limit)
+            fitting = (name for name in forms_of(isa) if _fits(FORMS[name], op, greatest, program.weights))
             op.attributes[DOT_FORM] = StringAttr(next(fitting))
+
+
+def _fits(form: DotForm, op: ContractionOp, greatest: int, weights: Weights) -> bool:
+    """Whether a kernel computes the op in a form without saturation."""
+    return greatest <= form.weight_limit and (not form.wide or _takes_wide(op, weights))
+
+
+def _takes_wide(op: ContractionOp, weights: Weights) -> bool:
+    """Whether the kernel of a contraction takes numbers of 16 bits. Those of several groups or batches do not."""
+    if constant_array(op.rhs, weights) is None:
+        return False
+    if isinstance(op, DotGeneralOp):
+        return not op.dot_dimension_numbers.data.lhs_batching_dimensions
+    return op.feature_group_count.value.data == 1
 
 
 def _greatest(op: ContractionOp, weights: Weights) -> int | None:

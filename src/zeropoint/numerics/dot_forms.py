@@ -6,6 +6,7 @@
 | `s8s8_quads` | acc + four products of i8 and i8 | AArch64 SDOT |
 | `u8s8_pairs` | two products are added in i16, **saturating**; two such sums are added to acc | VPMADDUBSW, VPMADDWD |
 | `u8s8_pairs_split` | the same, twice: w = (w >> 1) + (w - (w >> 1)) | the same |
+| `u8s16_pairs` | acc + products 0 and 2 + products 1 and 3, of numbers extended to 16 bits | VPMADDWD, twice |
 
 Activations are stored in i8. If the instruction takes u8, each stored byte is xored with 128, which adds 128 to it. In
 exchange, 128 * (sum of the weights) is subtracted from the bias:
@@ -69,12 +70,16 @@ def _pairs(weights: AnyArray) -> AnyArray:
 
 @dataclass(frozen=True)
 class DotForm:
-    """A form: what it adds to activations, whether pairs saturate, and whether weights are split in two."""
+    """A form: what it adds to activations, whether pairs saturate, and whether weights are split in two.
+
+    `wide` says that activations and weights are extended to 16 bits.
+    """
 
     name: str
     offset: int
     pairs: bool = False
     split: bool = False
+    wide: bool = False
 
     @property
     def weight_limit(self) -> int:
@@ -121,6 +126,7 @@ FORMS = {
         DotForm("s8s8_quads", 0),
         DotForm("u8s8_pairs", 128, pairs=True),
         DotForm("u8s8_pairs_split", 128, pairs=True, split=True),
+        DotForm("u8s16_pairs", 128, wide=True),
     )
 }
 

@@ -15,7 +15,7 @@ from zeropoint.codegen.kernels.signed_zeros import SignedZeros
 from zeropoint.codegen.kernels.sum import summed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, constant, vector
+from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
 from zeropoint.numerics import CommonScaleSum
 from zeropoint.numerics.arrays import AnyArray, FloatArray, IntArray
 from zeropoint.numerics.rounding import INT32_MIN
@@ -69,6 +69,11 @@ class Arithmetic(Protocol):
         ...
 
     @property
+    def wide(self) -> bool:
+        """Whether bytes are extended to 16 bits, so that a pixel has two operands in registers."""
+        ...
+
+    @property
     def packed(self) -> int:
         """The number of steps whose weights are in one vector."""
         ...
@@ -96,8 +101,12 @@ class Arithmetic(Protocol):
         """The initial accumulators of a pixel."""
         ...
 
+    def operands(self, f: Function, word: Value) -> Sequence[Value]:
+        """What a step multiplies with each of the `halves`, made of four input bytes (in every element of `word`)."""
+        ...
+
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
-        """acc plus the products of four input bytes (in every element of `word`, i32) with a weight vector (of i8)."""
+        """acc plus the products of an operand with a weight vector (of i8)."""
         ...
 
     def finish(self, f: Function, isa: InstructionSet, pixels: TileSums, parameters: Value, to: TileTarget) -> None:
@@ -118,6 +127,11 @@ class Extended(Generic[InnerT_co]):
     def halves(self) -> int:
         """The number of weight vectors for each step and vector of accumulators."""
         return self.inner.halves
+
+    @property
+    def wide(self) -> bool:
+        """Whether bytes are extended to 16 bits."""
+        return self.inner.wide
 
     @property
     def packed(self) -> int:
@@ -143,6 +157,10 @@ class Extended(Generic[InnerT_co]):
         """The initial accumulators of a pixel."""
         return self.inner.starts(f, isa, parameters, count)
 
+    def operands(self, f: Function, word: Value) -> Sequence[Value]:
+        """What a step multiplies with each of the `halves`."""
+        return self.inner.operands(f, word)
+
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus the products of a step."""
         return self.inner.step(f, isa, acc, word, weight)
@@ -157,13 +175,15 @@ class _IntegerSums:
     """Products of 8-bit activations and i8 weights, accumulated in i32. Parameters begin with the biases.
 
     With `pairs`, activations and weights have 16 bits, and a step has two products instead of four. If products could
-    saturate, or weights have nine bits, weights are split into several `halves`, whose sum they are.
+    saturate, or weights have nine bits, weights are split into several `halves`, whose sum they are. With `wide`, the
+    first half has products 0 and 2 of a step, and the second 1 and 3, of activations and weights extended to 16 bits.
     """
 
     halves: int
     packed = 1
     in_order = False
     pairs: bool = field(default=False, kw_only=True)
+    wide: bool = field(default=False, kw_only=True)
 
     @property
     def of_bytes(self) -> bool:
@@ -178,9 +198,16 @@ class _IntegerSums:
         """The biases."""
         return f.vectors(isa.i32, parameters, count)
 
+    def operands(self, f: Function, word: Value) -> Sequence[Value]:
+        """The word for each half; with `wide`, bytes 0 and 2 for the first and 1 and 3 for the second, as u16."""
+        if not self.wide:
+            return [word] * self.halves
+        shorts = f.bits(word, vector(2 * lanes(word.type), "i16"))
+        return [f.binary("and", shorts, 255), f.binary("lshr", shorts, 8)]
+
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus four products, or two of 16-bit numbers."""
-        if self.pairs:
+        if self.pairs or self.wide:
             return isa.pairs(f, acc, f.bits(word, isa.i16), f.bits(weight, isa.i16))
         return isa.dot(f, acc, f.bits(word, isa.i8), weight)
 
@@ -202,6 +229,9 @@ class _IntegerSums:
         if self.halves == 1:
             return laid
         taps = np.ascontiguousarray(laid).view(np.int8)
+        if self.wide:
+            shorts = taps.astype(np.int16)
+            return np.stack([_pairs_from(shorts, first) for first in range(2)], axis=2)
         rest = [np.zeros_like(taps)] * (self.halves - 2)
         return np.stack([taps >> 1, taps - (taps >> 1), *rest], axis=2)
 
@@ -233,6 +263,11 @@ class _IntegerSums:
             parts = [[laid], rest] if apart else [[laid, *rest]]
             blocks.append([side_by_side(*part).tobytes() for part in parts])
         return [b"".join(block) for block in zip(*blocks, strict=True)]
+
+
+def _pairs_from(taps: AnyArray, first: int) -> AnyArray:
+    """Every other tap along the last axis, side by side."""
+    return np.ascontiguousarray(taps[..., first::2])
 
 
 @dataclass(frozen=True)
@@ -319,6 +354,7 @@ class Floats(SignedZeros):
     """
 
     halves = 1
+    wide = False
     packed = 1
     channel_bytes = 4
     in_order = True  # every sum of floats is rounded
@@ -337,6 +373,11 @@ class Floats(SignedZeros):
         """Zeros, because the biases are added last."""
         # In the specified order of a float sum, the products come first, then the bias.
         return [Value(vector(isa.width, "float"), "zeroinitializer")] * count
+
+    def operands(self, f: Function, word: Value) -> Sequence[Value]:
+        """The word."""
+        del f
+        return [word]
 
     def step(self, f: Function, isa: InstructionSet, acc: Value, word: Value, weight: Value) -> Value:
         """acc plus one product."""

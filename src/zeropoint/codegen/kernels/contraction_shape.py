@@ -159,10 +159,15 @@ class ContractionShape:
             streamed = weights / STREAMED if weights * self.steps > KEPT else 0
             for tile in self.pixels(isa, part.size).parts:
                 # Products, loads and streaming overlap, so the longest of them counts.
-                step = max(tile.size * part.size / 2, (tile.size + part.size) / 2, streamed)
+                step = max(self._step(tile.size, part.size), (tile.size + part.size) / 2, streamed)
                 step += unpacked * part.size
                 total += part.count * tile.count * (step * self.steps + tile.size * EPILOGUE[part.size])
         return total
+
+    def _step(self, pixels: int, count: int) -> float:
+        """The estimated cycles for the products of a step: two instructions per cycle."""
+        # Operands of 16 bits take two instructions a pixel, and each of two products a sum. These run three per cycle.
+        return pixels * (2 + 4 * count) / 3 if self.arithmetic.wide else pixels * count / 2
 
     def _cost_in_tiles(self, columns: Split) -> float:
         """The estimated cycles per row: a cycle a pixel for the products of a chunk, and then the epilogue."""
@@ -215,6 +220,9 @@ class ContractionShape:
         # With packed weights, they also hold the words and the scales.
         held = 3 * count if self.arithmetic.packed > 1 and not self.paneled else count
         most = max(1, min(isa.most_pixels, (isa.registers - held - 1) // count))
+        if self.arithmetic.wide:
+            # Besides its sums, each pixel has an operand. A weight vector, a product and a spare one are in three more.
+            most = max(1, (isa.registers - 3) // (count + 1))
         # Tiles of two sizes are twice the code.
         even = [size for size in range(most // 2 + 1, most + 1) if self.width % size == 0] if isa.brief else []
         return greedy(self.width, even[-1]) if even else balanced(self.width, most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -241,12 +242,19 @@ class VectorProducts(ContractionTasks):
         self, count: int, source: Value, offset: int, vectors: Sequence[Value], sums: Sequence[Value]
     ) -> list[Value]:
         """The accumulators of some pixels, `count` for each, plus the products of the step at an input offset."""
-        f, made = self.f, list(sums)
-        for pixel, first in enumerate(range(0, len(sums), count)):
+        f, made, arithmetic = self.f, list(sums), self.shape.arithmetic
+        operands: list[Sequence[Value]] = []
+        for pixel in range(len(sums) // count):
             word = f.broadcast(f.load("i32", source, pixel * self.shape.in_pixel + offset), self.isa.width)
-            for n, weight in enumerate(vectors):
-                number = first + n % count
-                made[number] = self.shape.arithmetic.step(f, self.isa, made[number], word, weight)
+            operands.append(arithmetic.operands(f, word))
+        pairs = list(itertools.product(range(len(operands)), range(len(vectors))))
+        if arithmetic.wide:
+            # Vector by vector, because the operands of all pixels take the registers of the other vectors.
+            pairs.sort(key=lambda pair: pair[1])
+        for pixel, n in pairs:
+            number = pixel * count + n % count
+            operand = operands[pixel][n // count]
+            made[number] = arithmetic.step(f, self.isa, made[number], operand, vectors[n])
         return made
 
     # In blocks of steps, between which the output holds the accumulators.

@@ -295,7 +295,7 @@ class _Contraction:
                 return PackedFloats(floats, given.bits, len(given.scales), bool(given.points.any()))
             return floats
         if isinstance(output, ExpressedMatch):
-            sums = Expressed(self._halves(weights), self._floats(residual), pairs=self._pairs)
+            sums = Expressed(self._halves(weights), self._floats(residual), pairs=self._pairs, wide=self._wide)
         else:
             tail = self.match.tail
             added = None if tail.other is None else Residual(*residual, tail.first, tail.sum)
@@ -303,9 +303,11 @@ class _Contraction:
                 assert isinstance(output, Requantization)
                 reach = factor.reach(self.match.source_reach * magnitudes(weights) + np.abs(bias))
                 epilogue = Epilogue.of(output, reach, self.isa, self.match.result_bits)
-                inner, numbers = Integers(self._halves(weights), epilogue), replace(added, channels=False)
+                inner = Integers(self._halves(weights), epilogue, wide=self._wide)
+                numbers = replace(added, channels=False)
                 return ScaledRows(inner, numbers, factor.shifts, factor.greatest, factor.bounds, factor.short)
-            sums = Integers(self._halves(weights), self._epilogue(output, weights, bias), added, pairs=self._pairs)
+            epilogue = self._epilogue(output, weights, bias)
+            sums = Integers(self._halves(weights), epilogue, added, pairs=self._pairs, wide=self._wide)
         return sums if self.match.blocks is None else Blocks(sums, len(self.match.blocks.factors))
 
     def _floats(self, residual: tuple[int, int], *, sparse: bool = False) -> Floats:
@@ -323,12 +325,17 @@ class _Contraction:
         """Whether a step of the micro-kernel has two products of 16-bit numbers."""
         return self._together == 2
 
+    @property
+    def _wide(self) -> bool:
+        """Whether the dot form extends bytes to 16 bits."""
+        return self.form is not None and self.form.wide and not self._pairs
+
     def _halves(self, weights: Array) -> int:
         """2 if the dot product could saturate with these weights, so that each weight is split in two; otherwise 1."""
         if self._pairs:
             return 1
         if self.form is not None:
-            return 2 if self.form.split else 1
+            return 2 if self.form.split or self.form.wide else 1
         return 2 if int(np.abs(weights.astype(np.int16)).max(initial=0)) > self.isa.weight_limit else 1
 
     def _epilogue(self, output: Output, weights: Array, bias: IntArray) -> AnyEpilogue:
