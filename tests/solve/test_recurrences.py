@@ -109,7 +109,7 @@ def counting(steps: int) -> onnx.ModelProto:
 
 
 def test_small_elements_of_a_state_are_kept_beside_one_that_counts() -> None:
-    network, data = counting(80), samples((80, 1, SIZE), 8)
+    network, data = counting(80), samples((80, 1, SIZE))
     integers = zp.quantize(network, data, effort="none")
     reference, native = zp.load(network), integers.native()
     for sample in data[:2]:
