@@ -8,7 +8,7 @@ PARALLEL ?= -n auto --dist loadfile
 .DEFAULT_GOAL := help
 # Empty counts as unset. Many tests start processes, and each would compile all of our sources: a second of processor time.
 export PYTHONDONTWRITEBYTECODE =
-.PHONY: help demo test lint docs fuzz faults conformance onnx-conformance guarded clean
+.PHONY: help demo test lint lint-style lint-sources lint-tests docs fuzz faults conformance onnx-conformance guarded clean
 
 help:
 	@echo "make demo         quantize a real network and measure the integer program"
@@ -52,10 +52,18 @@ test: $(VENV)/.installed-test $(VENV)/.installed-tosa
 	ZEROPOINT_TOSA=$(or $(ZEROPOINT_TOSA),$(abspath $(VENV)/tosa)) $(BIN)/python -m pytest $(PARALLEL)
 	$(MAKE) --no-print-directory lint
 
+# Pyright has one thread: sources and tests are checked at the same time.
 lint: $(VENV)/.installed-test
+	$(MAKE) --no-print-directory --jobs 2 lint-sources lint-tests lint-style
+
+lint-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint-sources:
 	$(BIN)/pyright --pythonpath $(BIN)/python src
+
+lint-tests:
 	$(BIN)/pyright --pythonpath $(BIN)/python -p tests/pyrightconfig.json
 
 docs: $(VENV)/.installed-docs

@@ -25,6 +25,8 @@ SLOW = (
     *("test_tutorial.py", "test_notebooks.py", "test_native_exactness.py", "test_memory_safety.py", "test_lowering.py"),
     *("test_work.py", "test_measure.py", "test_mutated_inputs.py", "test_conformance.py", "test_litert_layers.py"),
     *("test_optimum.py", "test_integer_transformers.py", "test_exactness.py", "test_example.py", "test_wasm.py"),
+    *("test_recurrences.py", "test_streams.py", "test_layer_norm_bits.py", "test_bound_masks.py", "test_rows.py"),
+    *("test_stablehlo_reference.py", "test_check_target.py", "test_front_door.py", "test_words.py"),
 )
 """Files that take longest. With several processes, a file that begins last would leave the others waiting."""
 

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
-import zeropoint as zp
-from recurrent_layers import SIZE, STEPS, recurrent
 from zeropoint.interp import Interpreter
-from zeropoint.ir.annotations import SAME_INTEGERS
-from zeropoint.ir.files import load_program, save_program
-from zeropoint.ir.stablehlo import UniformQuantizeOp
 from zeropoint.ir.text import parse_program, print_program
 from zeropoint.lower import lower
 
@@ -41,20 +33,3 @@ def test_the_casts_become_part_of_the_op() -> None:
     given = dict(zip(keys, values.values(), strict=True))
     for found, wanted in zip(run(given).values(), expected(given).values(), strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-def test_the_quantized_stage_of_a_recurrence_can_be_saved_and_resumed(kind: str, tmp_path: Path) -> None:
-    data = np.random.default_rng(5).normal(0, 1, (8, STEPS, 1, SIZE)).astype(np.float32)
-    made = zp.quantize(recurrent(kind), data, effort="none").quantization
-    assert made is not None
-    casts = [op for op in made.quantized.module.walk() if isinstance(op, UniformQuantizeOp)]
-    assert any(SAME_INTEGERS in op.attributes for op in casts)
-    save_program(made.quantized, tmp_path / "q.mlir")
-    again = load_program(tmp_path / "q.mlir")
-    run, expected = Interpreter(again), Interpreter(made.integer)
-    resumed = Interpreter(lower(again))
-    for sample in data[:2]:
-        (wanted,) = (expected({"x": sample})[name] for name in ("y",))
-        np.testing.assert_array_equal(run({"x": sample})["y"], wanted)
-        np.testing.assert_array_equal(resumed({"x": sample})["y"], wanted)

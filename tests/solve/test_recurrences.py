@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,13 @@ from onnx import helper, numpy_helper
 
 import zeropoint as zp
 from recurrent_layers import GATES, HIDDEN, SIZE, STEPS, model, recurrent
+from zeropoint.interp import Interpreter
+from zeropoint.ir.annotations import SAME_INTEGERS
+from zeropoint.ir.files import load_program, save_program
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import UniformQuantizeOp
 from zeropoint.ir.tensors import Array
+from zeropoint.lower import lower
 from zeropoint.targets import target
 
 
@@ -30,24 +37,59 @@ def widths(program: zp.Model, kernel: str) -> list[int]:
     return [kind.storage.type.width for kind in kinds if isinstance(kind, UniformQuantizedType)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "attributes"), [("LSTM", {}), ("GRU", {"linear_before_reset": 1}), ("GRU", {"linear_before_reset": 0})]
-)
-def test_the_state_has_13_bits(kind: str, attributes: dict[str, Any]) -> None:
+LAYERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "LSTM": ("LSTM", {}),
+    "GRU, linear before reset": ("GRU", {"linear_before_reset": 1}),
+    "GRU": ("GRU", {"linear_before_reset": 0}),
+}
+
+
+@dataclass(frozen=True)
+class QuantizedLayer:
+    kind: str
+    network: onnx.ModelProto
+    data: Array
+    integers: zp.Model
+
+
+@pytest.fixture(scope="module", params=LAYERS)
+def layer(request: pytest.FixtureRequest) -> QuantizedLayer:
+    kind, attributes = LAYERS[request.param]
     network, data = recurrent(kind, **attributes), samples((STEPS, 1, SIZE))
-    integers = zp.quantize(network, data, effort="none")
+    return QuantizedLayer(kind, network, data, zp.quantize(network, data, effort="none"))
+
+
+def test_the_state_has_13_bits(layer: QuantizedLayer) -> None:
+    integers = layer.integers
     # The reset gate of the first step multiplies zeros only, and is no gate of a state.
-    assert widths(integers, "add").count(8) <= (kind == "GRU")
+    assert widths(integers, "add").count(8) <= (layer.kind == "GRU")
     # The gates of the first step, whose state is zeros, have 13 bits, too.
     assert set(widths(integers, "tanh")) == {16}
     assert "0 float ops" in str(integers)
-    for sample in data[:4]:
-        interpreted, native = integers(x=sample)["y"], integers.native()(x=sample)["y"]
-        np.testing.assert_array_equal(interpreted, native)
+    native = integers.native()
+    for sample in layer.data[:4]:
+        np.testing.assert_array_equal(integers(x=sample)["y"], native(x=sample)["y"])
     # With 8 bits everywhere, these have 28.1, 31.8 and 32.8 dB.
-    sqnr = zp.compare(network, integers, data).outputs[0].sqnr
+    sqnr = zp.compare(layer.network, integers, layer.data).outputs[0].sqnr
     assert sqnr is not None
     assert sqnr > 34.5, sqnr
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU"], indirect=True)
+def test_the_quantized_stage_can_be_saved_and_resumed(layer: QuantizedLayer, tmp_path: Path) -> None:
+    """Its elementwise kernels have several storage types, between casts."""
+    made = layer.integers.quantization
+    assert made is not None
+    casts = [op for op in made.quantized.module.walk() if isinstance(op, UniformQuantizeOp)]
+    assert any(SAME_INTEGERS in op.attributes for op in casts)
+    save_program(made.quantized, tmp_path / "q.mlir")
+    again = load_program(tmp_path / "q.mlir")
+    run, expected = Interpreter(again), Interpreter(made.integer)
+    resumed = Interpreter(lower(again))
+    for sample in layer.data[:2]:
+        wanted = expected({"x": sample})["y"]
+        np.testing.assert_array_equal(run({"x": sample})["y"], wanted)
+        np.testing.assert_array_equal(resumed({"x": sample})["y"], wanted)
 
 
 def counting(steps: int) -> onnx.ModelProto:
@@ -69,9 +111,9 @@ def counting(steps: int) -> onnx.ModelProto:
 def test_small_elements_of_a_state_are_kept_beside_one_that_counts() -> None:
     network, data = counting(80), samples((80, 1, SIZE))
     integers = zp.quantize(network, data, effort="none")
-    for sample in data[:2]:
-        np.testing.assert_array_equal(integers(x=sample)["y"], integers.native()(x=sample)["y"])
     reference, native = zp.load(network), integers.native()
+    for sample in data[:2]:
+        np.testing.assert_array_equal(integers(x=sample)["y"], native(x=sample)["y"])
     expected, found = (np.stack([call(x=one)["y"] for one in data])[..., 1:] for call in (reference, native))
     # With 13 bits of the state, these elements have 10.3 dB.
     assert 10 * np.log10(np.square(expected).sum() / np.square(expected - found).sum()) > 22

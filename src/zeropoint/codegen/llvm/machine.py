@@ -90,6 +90,12 @@ def check_triple(triple: str) -> None:
         )
 
 
+@functools.lru_cache(maxsize=16)
+def _compiler(isa: InstructionSet, level: int = 3) -> Any:
+    """A target machine that is kept: making one takes about as long as compiling a small kernel quickly."""
+    return _target_machine(isa, level)
+
+
 def _target_machine(isa: InstructionSet, level: int = 3) -> Any:
     _initialize()
     return _llvm.Target.from_triple(triple_of(isa)).create_target_machine(
@@ -122,13 +128,13 @@ def _optimized(text: str, machine: Any) -> Any:
 
 def compile_object(text: str, isa: InstructionSet) -> bytes:
     """An ELF object of the module `text`. Raises RuntimeError if LLVM rejects it, which is a bug in this package."""
-    machine = _target_machine(isa)
+    machine = _compiler(isa)
     return machine.emit_object(_optimized(text, machine))
 
 
 def compile_quickly(text: str, isa: InstructionSet) -> bytes:
     """An unoptimized ELF object of the module `text`. Raises RuntimeError like `compile_object`."""
-    machine = _target_machine(isa, 0)
+    machine = _compiler(isa, 0)
     return machine.emit_object(_parsed(text, machine))
 
 
@@ -139,13 +145,13 @@ def compile_lightly(text: str, isa: InstructionSet) -> bytes:
     It runs as fast as an optimized one, because the text of a kernel is about what these passes would make of it, and
     compiles in half the time.
     """
-    machine = _target_machine(isa, 1)
+    machine = _compiler(isa, 1)
     return machine.emit_object(_parsed(text, machine))
 
 
 def compile_bitcode(text: str, isa: InstructionSet) -> bytes:
     """The module `text` as optimized bitcode, for `combined_object`."""
-    return _optimized(text, _target_machine(isa)).as_bitcode()
+    return _optimized(text, _compiler(isa)).as_bitcode()
 
 
 def combined_object(modules: Iterable[bytes], isa: InstructionSet, exported: Collection[str]) -> bytes:
