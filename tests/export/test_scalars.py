@@ -21,8 +21,8 @@ CHOICE = """func.func @main(%x: tensor<1x4xf32> {zeropoint.name = "x"})
     -> (tensor<1x4xf32> {zeropoint.name = "y"}, tensor<i1> {zeropoint.name = "c"}) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %limit = stablehlo.constant dense<0.5> : tensor<f32>
-  %w = stablehlo.constant dense<[[1.0, 0.5, 0.0, 0.1], [0.0, 1.0, 0.5, 0.2], [0.3, 0.2, 1.0, 0.1], [0.4, 0.1, 0.2, 1.0]]>
-    : tensor<4x4xf32>
+  %w = stablehlo.constant dense<
+    [[1.0, 0.5, 0.0, 0.1], [0.0, 1.0, 0.5, 0.2], [0.3, 0.2, 1.0, 0.1], [0.4, 0.1, 0.2, 1.0]]> : tensor<4x4xf32>
   %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 1]
     : (tensor<1x4xf32>, tensor<f32>) -> tensor<f32>
   %c = stablehlo.compare GT, %sum, %limit : (tensor<f32>, tensor<f32>) -> tensor<i1>
