@@ -735,6 +735,22 @@ def test_a_dict_of_one_sample_gives_outputs_in_their_shapes() -> None:
     assert {name: array.shape for name, array in model(batch).items()} == {"y": (4, 3), "t": (4, 2, 1, 3)}
 
 
+def test_a_dict_of_one_sample_gives_the_same_shapes_with_indices_numbers_and_other_dtypes() -> None:
+    model = zp.load("""func.func @main(%x: tensor<3xi64> {zeropoint.name = "x"}, %t: tensor<f32> {zeropoint.name = "t"})
+        -> (tensor<3x2xf32> {zeropoint.name = "y"}, tensor<f32> {zeropoint.name = "u"}) {
+      %table = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32>
+      %0 = "stablehlo.gather"(%table, %x) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>}>
+        : (tensor<4x2xf32>, tensor<3xi64>) -> tensor<3x2xf32>
+      %1 = stablehlo.tanh %t : tensor<f32>
+      return %0, %1 : tensor<3x2xf32>, tensor<f32>
+    }""")
+    for x in (np.arange(3), np.arange(3, dtype=np.int32), [0, 1, 2]):
+        for t in (np.array(1.0, np.float32), np.float64(1.0), 1.0):
+            for found in (model({"x": x, "t": t}), model({"x": x, "t": t, "label": 3}), model(x=x, t=t)):
+                assert {name: array.shape for name, array in found.items()} == {"y": (3, 2), "u": ()}
+
+
 def test_a_dict_of_datasets_is_refused_with_the_way_to_one() -> None:
     with pytest.raises(zp.Error, match=r"found a dict of datasets \('train', 'test'\), expected one.*data\['train'\]"):
         zp.quantize(SMALL, {"train": Split([]), "test": Split([])}, effort="none")

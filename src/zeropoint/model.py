@@ -11,7 +11,7 @@ import numpy as np
 
 from zeropoint.calibrate import DataError, samples
 from zeropoint.calibrate.batches import batch_of, regrouped, rows_of
-from zeropoint.calibrate.calls import ExactCalls, arrays_of_call, data_of
+from zeropoint.calibrate.calls import ExactCalls, arrays_of_call, data_of, sample_of
 from zeropoint.calibrate.data import NO_SAMPLES, holds_items
 from zeropoint.calibrate.items import batch_size, batched, with_batch_of_one
 from zeropoint.engines import QuickestEngine, for_runs
@@ -87,6 +87,8 @@ class Model:
         if (sample := self._exact.sample(arrays, inputs)) is not None:
             return self._ready()(sample)
         ports = self.inputs
+        if (one := sample_of(arrays, inputs, ports)) is not None:
+            arrays, inputs = (), dict(one)
         if (data := data_of(arrays, inputs, ports)) is not None:
             return self.run_samples(samples(data, ports, fill=True))
         given = arrays_of_call(arrays, inputs, ports)

@@ -588,3 +588,20 @@ def test_sums_of_words_in_steps_of_powers_of_two_are_predicted(op: str) -> None:
     result = quantize(load_onnx_model(model, {}), None, Options(target="litert-16x8"))
     (found,) = evaluate(litert_model(result.propagated), *sample.values())
     np.testing.assert_array_equal(found, Interpreter(result.quantized)(sample)["y"])
+
+
+def test_16_bit_values_with_a_zero_point_are_refused(tmp_path: Path) -> None:
+    """LiteRT refused the file: 'input->params.zero_point != 0 (-2768 != 0)'."""
+    model = zp.load("""func.func @main(%x: tensor<2x8xf32> {zeropoint.name = "x"})
+        -> (tensor<2x8xf32> {zeropoint.name = "y"}) {
+      %0 = quant.qcast %x : tensor<2x8xf32> to tensor<2x8x!quant.uniform<u16:f32, 0.0002:30000>>
+      %1 = quant.dcast %0 : tensor<2x8x!quant.uniform<u16:f32, 0.0002:30000>> to tensor<2x8xf32>
+      %2 = stablehlo.logistic %1 : tensor<2x8xf32>
+      %3 = quant.qcast %2 : tensor<2x8xf32> to tensor<2x8x!quant.uniform<u16:f32, 1.6e-05>>
+      %4 = quant.dcast %3 : tensor<2x8x!quant.uniform<u16:f32, 1.6e-05>> to tensor<2x8xf32>
+      return %4 : tensor<2x8xf32>
+    }""")
+    made = zp.quantize(model, target="litert", effort="none")
+    with pytest.raises(zp.ExportError, match="found 16-bit values with zero point -2768, expected 0"):
+        made.export(tmp_path / "m.tflite")
+    assert not list(tmp_path.iterdir())

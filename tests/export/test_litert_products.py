@@ -21,6 +21,12 @@ from zeropoint.pipeline import Options, quantize
         ("1x5x2x4", "1x6x2x4", "batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3]", "1x2x5x6"),  # attention
         ("1x4x3x2", "1x5x3x2", "batching_dims = [0] x [0], contracting_dims = [2, 3] x [2, 3]", "1x4x5"),
         ("3x4", "2x4x5", "contracting_dims = [1] x [1]", "3x2x5"),
+        (
+            "2x1x3x2x4x5",
+            "2x1x3x2x5x3",
+            "batching_dims = [0, 1, 2, 3] x [0, 1, 2, 3], contracting_dims = [5] x [4]",
+            "2x1x3x2x4x3",
+        ),
     ],
 )
 def test_products_over_any_dimensions(

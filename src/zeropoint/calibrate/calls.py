@@ -35,6 +35,21 @@ def data_of(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Por
     return given if is_items or isinstance(given, Images) or hasattr(given, "__fspath__") else None
 
 
+def sample_of(arrays: Sequence[Any], named: Mapping[str, Any], ports: Sequence[Port]) -> Mapping[str, Any] | None:
+    """The inputs in a dict that is the only argument, if their shapes are those of one run; otherwise None.
+
+    Their dtypes may be others, and the dict may have other items, such as labels.
+    """
+    if len(arrays) != 1 or named or not isinstance(arrays[0], Mapping):
+        return None
+    found = cast("Mapping[str, Any]", arrays[0])
+    given = {port.name: found[port.name] for port in ports if port.name in found}
+    if len(given) != len(ports):
+        return None
+    shapes = [np.shape(value) if is_array(value) or is_numbers(value) else None for value in given.values()]
+    return given if shapes == [tuple(port.type.get_shape()) for port in ports] else None
+
+
 class ExactCalls:
     """Recognizes calls whose arrays are exactly one run: every input by name, with its shape and dtype.
 

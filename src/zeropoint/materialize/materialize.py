@@ -44,7 +44,7 @@ from zeropoint.ir.annotations import (
     state_facts,
     unique_name,
 )
-from zeropoint.ir.constants import constant_op, exact_array
+from zeropoint.ir.constants import broadcast_array, constant_op, exact_array
 from zeropoint.ir.contractions import has_computed_weights
 from zeropoint.ir.dataflow_order import dataflow_order
 from zeropoint.ir.dead_code import remove_dead_ops
@@ -53,7 +53,8 @@ from zeropoint.ir.locations import location_of, location_text, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StorageCastOp, UniformQuantizedType, stored_array
 from zeropoint.ir.regions import regions_of
-from zeropoint.ir.stablehlo import ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize import (
@@ -166,6 +167,8 @@ class _Materialization:
             return found
         if value in self.quantized:
             return self.quantized[value]
+        if (value, spec) not in self.quantizes and (spread := self._spread(value, spec, builder)) is not None:
+            self.quantizes[value, spec] = spread
         if (value, spec) not in self.quantizes:
             given = in_element(value, spec.expressed_type, builder, location_of(value))
             op = UniformQuantizeOp(given, with_element(value, spec))
@@ -176,6 +179,22 @@ class _Materialization:
                 self.explained.add((value.op, facts_name(value.index)))
             self.quantizes[value, spec] = builder.insert(op).result
         return self.quantizes[value, spec]
+
+    def _spread(self, value: SSAValue, spec: UniformQuantizedType, builder: Builder) -> SSAValue | None:
+        """The broadcast of a quantized constant; None for other values.
+
+        A constant's integers do not depend on a broadcast: they are those that files have. A cast of the broadcast
+        numbers divides in f32, which rounds numbers in the middle of two integers otherwise.
+        """
+        op = value.owner
+        if not isinstance(op, BroadcastInDimOp) or not spec.is_per_layer:
+            return None
+        if broadcast_array(value, self.weights) is None:
+            return None
+        inner = self.operand(op.operand, spec, builder)
+        made = BroadcastInDimOp(inner, with_element(value, spec), array_values(op.broadcast_dimensions))
+        made.location = op.location
+        return builder.insert(made).result
 
     def _constant(
         self, stored: Array, spec: UniformQuantizedType, builder: Builder, location: LocationAttr

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import zeropoint as zp
 from zeropoint.frontend import load_model
 from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import PINNED
@@ -64,3 +65,14 @@ def test_the_last_block_may_be_shorter(dtype: str, rows: int, axis: int, points:
     np.testing.assert_allclose(found, session.run(None, x)[0], rtol=1e-5, atol=1e-5)
     pinned = [str(op.attributes[PINNED]) for op in simplify(program).entry.ops if PINNED in op.attributes]
     assert not SIZES[rows] or f":{SIZES[rows]}" in pinned[0]
+
+
+@pytest.mark.parametrize("target", ["cpu", "litert", "onnxruntime", "openvino"])
+def test_weights_of_blocks_that_no_type_has_are_weights_of_a_channel(target: str) -> None:
+    """Their arithmetic was quantized step by step: 29 integer ops of constants before the product."""
+    made = product("uint4", 70, 0, points=True)
+    data = [{"x": np.random.default_rng(seed).normal(0, 1, (3, 70)).astype(np.float32)} for seed in range(8)]
+    program = zp.quantize(made, data, target=target, effort="none")
+    kernels = [op.logical_kernel.data for op in program.quantization.propagated.entry.ops if op.name == "quant.region"]
+    assert kernels == ["fully_connected"]
+    assert zp.compare(made, program, data).outputs[0].sqnr > 35

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from zeropoint.export.errors import ExportError
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.value_names import Names
@@ -41,7 +42,7 @@ TYPES = {
     "uint32": "UINT32",
 }
 """The schema's type names by NumPy dtype name."""
-NIBBLE = 4
+NIBBLE, WORD = 4, 16
 RESHAPE = "RESHAPE"
 CASTS = frozenset({"DEQUANTIZE", "QUANTIZE"})
 
@@ -77,7 +78,15 @@ class ModelBuilder:
         dtype: str,
         quantized: UniformQuantizedType | None = None,
     ) -> int:
-        """Add a tensor with the parameters of its quantized type."""
+        """Add a tensor with the parameters of its quantized type.
+
+        Raises ExportError for a zero point of 16-bit values, which LiteRT refuses (`kernels/quantize.cc`).
+        """
+        if quantized is not None and quantized.storage.type.width == WORD and quantized.zero_points.any():
+            raise ExportError(
+                f"{name}: found 16-bit values with zero point {quantized.zero_points[0]}, expected 0, the only one that "
+                "LiteRT's 16-bit kernels have; quantize the float model for --target litert-16x8, or export to .onnx"
+            )
         made = schema().TensorT()
         # By the schema's convention, buffer 0 is empty and means a computed tensor.
         made.name, made.shape, made.buffer = name.encode(), list(shape), 0

@@ -191,4 +191,4 @@ class LitertEmission:
 def _stored(array: Array, kind: Attribute) -> tuple[Array, UniformQuantizedType | None]:
     if isinstance(kind, UniformQuantizedType):
         return stored_array(array, kind), kind
-    return np.ascontiguousarray(array), None
+    return np.asarray(array, order="C"), None

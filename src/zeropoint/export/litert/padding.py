@@ -19,11 +19,21 @@ from zeropoint.ir.stablehlo import PadOp
 from zeropoint.ir.stablehlo.arrays import PaddingPairs, array_values
 from zeropoint.ir.tensors import Array, shape_of
 
+DIMENSIONS = 5
+"""The most dimensions that PAD and PADV2 take (LiteRT 2.3.0, `kernels/pad.cc`)."""
+
 
 def padded(
     emit: LitertEmission, source: int, result: int, pairs: PaddingPairs, kind: Attribute, fill: Array | None
 ) -> None:
-    """Emit a PAD with the zero point, or a PADV2 with the real number `fill`."""
+    """Emit a PAD with the zero point, or a PADV2 with the real number `fill`.
+
+    If there are more dimensions than these take, neighbours without padding are one dimension in between. Raises
+    ExportError if there are still too many.
+    """
+    if len(pairs) > DIMENSIONS:
+        _padded_in_groups(emit, source, result, pairs, kind, fill)
+        return
     inputs = [source, emit.builder.part("paddings", np.asarray(pairs, np.int32))]
     # PAD fills with the zero point, which represents 0.
     if fill is None or not fill.any():
@@ -31,6 +41,30 @@ def padded(
         return
     inputs.append(emit.part("padding_value", fill.reshape(1), kind))
     emit.operator("PADV2", inputs, [result], ("PadV2Options", {}), 2)
+
+
+def _padded_in_groups(
+    emit: LitertEmission, source: int, result: int, pairs: PaddingPairs, kind: Attribute, fill: Array | None
+) -> None:
+    """`padded` after a reshape to fewer dimensions, and back."""
+    sizes: list[int] = []
+    grouped: list[tuple[int, int]] = []
+    for size, pair in zip(emit.builder.tensors[source].shape, pairs, strict=True):
+        if grouped and grouped[-1] == pair == (0, 0):
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            grouped.append(pair)
+    if len(grouped) > DIMENSIONS:
+        raise ExportError(
+            f"found padding {list(pairs)} of {len(pairs)} dimensions, expected at most {DIMENSIONS}, where neighbours "
+            "without padding count as one"
+        )
+    merged = emit.reshaped(source, sizes, kind)
+    shape = [low + size + high for size, (low, high) in zip(sizes, grouped, strict=True)]
+    wide = emit.temporary(emit.builder.tensors[source].name.decode(), shape, kind)
+    padded(emit, merged, wide, grouped, kind, fill)
+    emit.reshape(wide, result)
 
 
 def spread(

@@ -15,6 +15,9 @@ from zeropoint.export.reshaped_orders import moves_units
 from zeropoint.ir.stablehlo import DotGeneralOp
 from zeropoint.ir.tensors import shape_of
 
+DIMENSIONS = 5
+"""The most dimensions that BATCH_MATMUL takes (LiteRT 2.3.0, `kernels/batch_matmul.cc`)."""
+
 
 def matmul(
     op: DotGeneralOp, sides: Sequence[int], kinds: Sequence[Attribute], result: int, emit: LitertEmission
@@ -24,7 +27,8 @@ def matmul(
     batches = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
     summed = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     rank = len(shapes[0])
-    if batches == (tuple(range(rank - 2)),) * 2 and len(shapes[1]) == rank and len(summed[0]) == 1:
+    plain = batches == (tuple(range(rank - 2)),) * 2 and len(shapes[1]) == rank and len(summed[0]) == 1
+    if plain and rank <= DIMENSIONS:
         _multiply(sides, summed[0] == (rank - 2,), summed[1] == (rank - 1,), result, emit)
         return
     free = [

@@ -149,7 +149,7 @@ def _stored(value: Array, detail: Mapping[str, Any]) -> Array:
     scale, point = detail["quantization"]
     dtype = np.dtype(detail["dtype"])
     if dtype.kind == "f" or not scale or value.dtype == dtype:
-        return np.ascontiguousarray(value.astype(dtype))
+        return value.astype(dtype, order="C")
     limits = np.iinfo(dtype)
     before = QuantizeBehaviour.RNE_BEFORE_ZERO_POINT
     return quantize(value, scale, point, limits.min, limits.max, behaviour=before, dtype=dtype)

@@ -193,6 +193,7 @@ def dequantized(node: OnnxNode, index: int, where: OnnxParameters, build: Builde
         if filled is not None:
             with build.at(node.input_name(index)):
                 return _pinned(value, stored, *filled, build)
+        return build.constant(_real(stored, where, scales, points))
     number = converted(value, f32, build)
     if node.has(where.zero_point):
         zero = converted(node.operand(where.zero_point), f32, build)
@@ -253,6 +254,16 @@ def _over(parameter: SSAValue, value: SSAValue, where: OnnxParameters, build: Bu
     spread = build.broadcast(apart, with_shape(apart, wanted), list(range(len(wanted))))
     whole = build.reshape(spread, [*found[:axis], found[axis] * where.block, *found[axis + 1 :]])
     return part_of(whole, axis, range(shape[axis]), build) if partial else whole
+
+
+def _real(stored: Array, where: OnnxParameters, scales: Array, points: Array | None) -> Array:
+    """The real numbers, in f32, of integers whose last block is partial. As arithmetic of the program, they would be
+    rounded to 8 bits at each step."""
+    axis = axis_of(where.axis, stored.ndim)
+    kept = range(stored.shape[axis])
+    factors = np.repeat(scales, where.block, axis).take(kept, axis).astype(np.float32)
+    zeros = 0 if points is None else np.repeat(points, where.block, axis).take(kept, axis).astype(np.float32)
+    return (stored.astype(np.float32) - zeros) * factors
 
 
 def _pinned(

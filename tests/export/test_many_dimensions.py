@@ -1,0 +1,50 @@
+"""Padding of more dimensions than LiteRT's PAD takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zeropoint as zp
+
+SHAPE = (2, 1, 3, 2, 2, 3, 2)
+
+
+def padded(fill: float, low: tuple[int, ...]) -> str:
+    """A program that pads its input at the start, and multiplies it."""
+    sizes = [size + more for size, more in zip(SHAPE, low, strict=True)]
+    before, after = (f"tensor<{'x'.join(map(str, shape))}xf32>" for shape in (SHAPE, sizes))
+    zeros = ", ".join("0" for _ in SHAPE)
+    return f"""func.func @main(%x: {before} {{zeropoint.name = "x"}}) -> ({after} {{zeropoint.name = "y"}}) {{
+      %fill = stablehlo.constant dense<{fill}> : tensor<f32>
+      %0 = stablehlo.multiply %x, %x : {before}
+      %1 = stablehlo.pad %0, %fill, low = [{", ".join(map(str, low))}], high = [{zeros}], interior = [{zeros}]
+        : ({before}, tensor<f32>) -> {after}
+      return %1 : {after}
+    }}"""
+
+
+DATA = [{"x": np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float32)} for seed in range(4)]
+
+
+@pytest.mark.parametrize("fill", [0.0, 1.5])
+@pytest.mark.parametrize("low", [(1, 0, 0, 0, 0, 0, 2), (0, 0, 0, 1, 1, 1, 0)])
+def test_dimensions_without_padding_are_merged(fill: float, low: tuple[int, ...], tmp_path: Path) -> None:
+    runtime = pytest.importorskip("zeropoint.export.litert.runtime")
+    pytest.importorskip("ai_edge_litert.interpreter", reason="needs LiteRT")
+    model = zp.quantize(padded(fill, low), DATA, target="litert", effort="none")
+    model.export(tmp_path / "m.tflite")
+    again = zp.quantize(tmp_path / "m.tflite", target="litert", effort="none")
+    file = runtime.LiteRTFile(tmp_path / "m.tflite", reference=True)
+    for sample in DATA:
+        np.testing.assert_array_equal(file(sample)["y"], model(sample)["y"])
+        np.testing.assert_array_equal(again(sample)["y"], model(sample)["y"])
+
+
+def test_too_many_padded_dimensions_are_refused(tmp_path: Path) -> None:
+    model = zp.quantize(padded(0.0, (1, 2, 1, 2, 1, 0, 1)), DATA, target="litert", effort="none")
+    with pytest.raises(zp.ExportError, match="of 7 dimensions, expected at most 5"):
+        model.export(tmp_path / "m.tflite")
+    assert not list(tmp_path.iterdir())
