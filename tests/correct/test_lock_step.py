@@ -86,7 +86,7 @@ def corrected(
     program: Program, uncorrected: Runnable | None, fitted: list[dict[str, Array]] | None = None
 ) -> tuple[Program, Runnable | None]:
     made = program.clone()
-    platform = replace(PLATFORM, uncorrected=uncorrected)
+    platform = replace(PLATFORM, uncorrected=None if uncorrected is None else lambda: uncorrected)
     return made, METHODS["empirical_bias"].run(made, fitted or samples(6), platform, silent)
 
 

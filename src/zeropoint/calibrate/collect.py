@@ -103,9 +103,10 @@ def collect(
     judges = any(isinstance(state, OutputObserver) for state in states.values())
     see = kept.see if judges else None
     run: Runnable | None = None
+    here = work is None or work.workers == 1
+    if judges and here and not isinstance(engine, MaskedEngine):  # with a mask, no kernel runs again
+        program = with_reader_requests(program)
     if work is None:
-        if judges and not isinstance(engine, MaskedEngine):  # with a mask, no kernel runs again
-            program = with_reader_requests(program)
         run = (engine or ReferenceEngine()).prepare(program)
         count_by(engine or ReferenceEngine(), states.values())
         count = _observe(run, samples, states, progress or silent, see, recorder)
@@ -115,7 +116,8 @@ def collect(
         names = {key: observers.get(key, observer) for key in states}
         spread = Spread(program, names, engine or ReferenceEngine(), work, see, recorder)
         states = spread(samples, progress or silent)
-        count = spread.count
+        count, run = spread.count, spread.run if judges else None
+        del spread  # its program may hold a copy of the weights
     if not count:
         raise CalibrationError("found no samples; expected at least one to calibrate with")
     requests = {op.stats_key.data: op for op in program.module.walk() if isinstance(op, StatisticsRefOp)}

@@ -76,9 +76,13 @@ class Judge:
 
     def judged(self, program: Program) -> Judged:
         """A propagated program whose noise can be measured on some of the samples first."""
+        return Judged(self, program)
+
+    def lowered(self, program: Program) -> tuple[Program, Runnable]:
+        """The integer program of a propagated one, and what runs it."""
         stages = cast("list[Callable[[Program], Program]]", [materialize, integer_program])
         made = in_sequence(self.progress(stages, "lower"), program)
-        return Judged(self, program, self._engine.prepare(made), made)
+        return made, self._engine.prepare(made)
 
     def energies(self, run: Runnable, number: int) -> SampleEnergies:
         """Signal and noise of each output of a prepared program, on the sample with this number."""
@@ -87,14 +91,22 @@ class Judge:
 
 
 class Judged:
-    """A propagated program that is lowered and prepared once, and run at most once on each sample.
+    """A propagated program that is lowered and prepared at most once, and run at most once on each sample.
 
-    `integer` is its integer program; None if `run` has another one with changed constants.
+    `integer` is its integer program; None if it is not lowered, or if `given` runs another one with changed constants.
     """
 
-    def __init__(self, judge: Judge, program: Program, run: Runnable, integer: Program | None = None):
-        self.judge, self.program, self.run, self.integer = judge, program, run, integer
+    def __init__(self, judge: Judge, program: Program, given: Runnable | None = None):
+        self.judge, self.program, self.given = judge, program, given
+        self.integer: Program | None = None
         self._found: dict[int, SampleEnergies] = {}
+
+    @property
+    def run(self) -> Runnable:
+        """What runs its integer program."""
+        if self.given is None:
+            self.integer, self.given = self.judge.lowered(self.program)
+        return self.given
 
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
         """The noise on the samples with these numbers, by default on all samples of the judge."""

@@ -37,8 +37,8 @@ class Platform:
     """The mean results of float kernels, if runs of the float network have found them already."""
     network: RecordedNetwork | None = None
     """The record of the float network, if calibration has made one."""
-    uncorrected: Runnable | None = None
-    """The integer program without corrections, if it was prepared already."""
+    uncorrected: Callable[[], Runnable] | None = None
+    """Gives the integer program without corrections, prepared."""
     float_results: bool = True
     """Whether the final program returns floats. If not, its results keep their storage."""
 
@@ -68,6 +68,8 @@ class Method:
     """Whether it needs the mean results of float kernels."""
     needs_inputs: bool = False
     """Whether it needs the mean inputs of float kernels."""
+    only_moves_biases: bool = False
+    """Whether it changes nothing but biases, and needs no run of the uncorrected program."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _empirical(program: Program, samples: Samples, platform: Platform, progress:
         def note(kernel: ContractionKernel, text: str) -> None:
             _note(kernel.region, "empirical_bias", text)
 
-        run = correct_in_lock_step(means, platform.uncorrected, used, note, progress)
+        run = correct_in_lock_step(means, platform.uncorrected(), used, note, progress)
         if run is not None:
             return masked_run(run, platform.mask)
     found = {mean.kernel.region: mean for mean in means}
@@ -168,7 +170,10 @@ RESULTS = "unrounded_results"
 """The name of results of the program that are not rounded to 8 bits (`materialize/express_accumulators.py`)."""
 METHODS: Mapping[str, Method] = {
     "analytic_bias": Method(
-        _analytic, "biases minus the mean error of rounded weights, from channel means", needs_inputs=True
+        _analytic,
+        "biases minus the mean error of rounded weights, from channel means",
+        needs_inputs=True,
+        only_moves_biases=True,
     ),
     "empirical_bias": Method(
         _empirical,
