@@ -69,6 +69,8 @@ class Spread:
     see: Callable[[Sample], object] | None = None
     """Called with every sample, in order."""
     recorder: Recorder | None = None
+    requesting: Program | None = None
+    """The program with more requests, which runs in this process (`reader_requests.py`)."""
     count: int = 0
     run: Runnable | None = None
     """The program, prepared; None if no chunk ran in this process."""
@@ -145,7 +147,7 @@ class Spread:
     def _here(self, states: Mapping[str, Observer], chunk: Chunk) -> None:
         """Run a chunk in this process and update the observers directly."""
         if self.run is None:
-            self.run = self.engine.prepare(self.program)
+            self.run = self.engine.prepare(self.requesting or self.program)
             count_by(self.engine, states.values())
         callers = self.run.callers if isinstance(self.run, Concurrent) else 1
         deque(observed(self.run, states, chunk.samples, self.recorder, callers), maxlen=0)

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import contraction_kernels, with_biases
+from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
@@ -251,6 +252,7 @@ def correct(
     platform = replace(
         platform,
         means=judge.means if own else None,
+        inputs=judge.inputs if own else None,
         network=judge.network if own else None,
         uncorrected=lambda: judged.run,
     )
@@ -280,9 +282,10 @@ def judge_of(
     the judge finds the means that one of them needs. `record` is of calibration, on the same samples.
     """
     samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
-    means, network = None, None if record is None else record.of_network(reference, parts.fitted)
+    means, inputs, network = None, None, None if record is None else record.of_network(reference, parts.fitted)
+    tried = [METHODS[name] for name in names if name in METHODS]
     # A mask leaves positions out of what the judge observes, which the means leave out themselves.
-    if platform.mask is None and any(name in METHODS and METHODS[name].needs_means for name in names):
+    if platform.mask is None and any(method.needs_means for method in tried):
         # Corrections start from a program in which every kernel has a bias.
         biased, used = with_biases(reference, platform.target), fitting(reference, parts.fitted)
         found = None if network is None else network.means(biased, platform.target, len(used))
@@ -290,7 +293,9 @@ def judge_of(
             means = FloatMeans(biased, used, found)
         elif network is None:
             means = FloatMeans.of(biased, used, platform.target)
-    return Judge(reference, samples, platform.programs, progress, means, network)
+    elif platform.mask is None and network is None and any(method.needs_inputs for method in tried):
+        inputs = FloatInputs.of(with_biases(reference, platform.target), parts.fitted, platform.target)
+    return Judge(reference, samples, platform.programs, progress, means, network, inputs)
 
 
 @dataclass(frozen=True)

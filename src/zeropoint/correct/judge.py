@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import RecordedNetwork
 from zeropoint.interp import Engine, Runnable
@@ -39,20 +40,22 @@ class Judge:
         progress: Progress = silent,
         means: FloatMeans | None = None,
         network: RecordedNetwork | None = None,
+        inputs: FloatInputs | None = None,
     ):
         """`network` is the record of the float network, with outputs by the identity of the sample.
 
-        Runs of the float network also find the means of kernels, `means`, whose samples are among `samples`; unless
-        there is a record, which comes with these means.
+        Runs of the float network also find the means of kernels, `means` or, without these, `inputs`, whose samples are
+        among `samples`; unless there is a record, which comes with these means.
         """
         self.program, self.samples, self._engine, self.progress, self.means = program, samples, engine, progress, means
+        self.inputs = inputs
         self.network, known = network, None if network is None else network.outputs
         found = {id(sample): known[id(sample)] for sample in samples if id(sample) in known} if known else {}
         self._expected = [found.get(id(sample), {}) for sample in samples]
         missing = [number for number, sample in enumerate(samples) if id(sample) not in found]
         if not missing:
             return
-        finding = means if known is None else None
+        finding = (means or inputs) if known is None else None
         run = engine.prepare(without_specs(program) if finding is None else finding.observed())
         wanted = {} if finding is None else {id(sample): number for number, sample in enumerate(finding.samples)}
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means

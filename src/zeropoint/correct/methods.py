@@ -10,6 +10,7 @@ from zeropoint.correct import analytic_bias, closed_form, empirical_bias
 from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
+from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans, float_means
 from zeropoint.correct.float_record import RecordedNetwork, RecordPart
 from zeropoint.correct.lock_step import correct_in_lock_step
@@ -35,6 +36,8 @@ class Platform:
     target: Target
     means: FloatMeans | None = None
     """The mean results of float kernels, if runs of the float network have found them already."""
+    inputs: FloatInputs | None = None
+    """The mean inputs of float kernels, if runs of the float network have found them already."""
     network: RecordedNetwork | None = None
     """The record of the float network, if calibration has made one."""
     uncorrected: Callable[[], Runnable] | None = None
@@ -134,6 +137,8 @@ def _note(region: QuantizeRegionOp, method: str, text: str) -> None:
 def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
     network, target = platform.network, platform.target
     known = None if network is None else network.input_sums(program, target, samples)
+    if known is None and platform.inputs is not None:
+        known = platform.inputs.for_kernels(contraction_kernels(program, target), samples)
     done = analytic_bias.correct_biases(program, samples, platform.whole, target, progress, platform.mask, known)
     for kernel in contraction_kernels(program, platform.target):
         if kernel.name in done:
