@@ -9,7 +9,7 @@ import pytest
 from xdsl.ir import OpResult
 
 from networks import Network
-from zeropoint.calibrate import DEFAULT_OBSERVER, collect, instrument
+from zeropoint.calibrate import DEFAULT_OBSERVER, Work, collect, instrument
 from zeropoint.calibrate.candidates import Kept, OutputObserver, best
 from zeropoint.calibrate.output_noise import output_noise
 from zeropoint.calibrate.range_noise import RangeNoise
@@ -158,7 +158,8 @@ class CountingEngine:
         return self.engine.prepare(program)
 
 
-def test_readers_whose_results_are_not_observed_run_again_too() -> None:
+@pytest.mark.parametrize("work", [None, Work(1)])
+def test_readers_whose_results_are_not_observed_run_again_too(work: Work | None) -> None:
     """As the scores of attention, whose softmax stays float: the program with its requests is the only one prepared."""
     asked = instrument(fuse(network(moved=True)), asks=lambda _: lambda value: not isinstance(value, OpResult))
     assert [op.stats_key.data for op in asked.entry.ops if isinstance(op, StatisticsRefOp)] == ["x0"]
@@ -166,7 +167,7 @@ def test_readers_whose_results_are_not_observed_run_again_too() -> None:
     random = np.random.default_rng(0)
     given = [{"x0": random.standard_normal((1, CHANNELS, 3, 3), np.float32)} for _ in range(400)]
     given[0]["x0"][0, 1, 0, 0] = 40  # so that there is a choice of ranges
-    found = collect(asked, given, observer=DEFAULT_OBSERVER, engine=engine)
+    found = collect(asked, given, observer=DEFAULT_OBSERVER, engine=engine, work=work)
     assert engine.prepared == 1
     assert list(found.observations) == ["x0"]
 

@@ -121,7 +121,7 @@ def test_a_method_gives_the_same_program_every_time(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "undone"), [("analytic_bias", False), ("closed_form", False), ("analytic_bias", True)]
+    ("method", "undone"), [("analytic_bias", False), ("closed_form", False), ("closed_form", True)]
 )
 def test_the_integer_program_that_was_judged_is_that_of_the_result(
     method: str, undone: bool, monkeypatch: pytest.MonkeyPatch
@@ -137,6 +137,14 @@ def test_the_integer_program_that_was_judged_is_that_of_the_result(
     arrays = ResourceArrays(again)
     for name, array in ResourceArrays(made.integer).items():
         np.testing.assert_array_equal(array, arrays[name])
+
+
+def test_without_the_corrected_biases_the_program_is_lowered_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The corrected program was lowered, and ran with the biases that it had before."""
+    monkeypatch.setattr(OutputNoise, "is_less", lambda self, other: False)
+    made = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="fast")
+    assert made.done.kept is None
+    assert made.integer is None
 
 
 def test_the_given_program_is_not_changed() -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from networks import Network, quantized
 from zeropoint.calibrate import silent
-from zeropoint.correct import METHODS, Platform
+from zeropoint.correct import METHODS, Platform, SampleParts, correct, judge_of, some
+from zeropoint.correct.contractions import contraction_kernels, with_biases
+from zeropoint.correct.lock_step import with_other_biases
 from zeropoint.engines import ObservedProgram
 from zeropoint.interp import Interpreter, ReferenceEngine, Runnable
 from zeropoint.ir.program import Program
@@ -86,7 +88,7 @@ def corrected(
     program: Program, uncorrected: Runnable | None, fitted: list[dict[str, Array]] | None = None
 ) -> tuple[Program, Runnable | None]:
     made = program.clone()
-    platform = replace(PLATFORM, uncorrected=uncorrected)
+    platform = replace(PLATFORM, uncorrected=None if uncorrected is None else lambda: uncorrected)
     return made, METHODS["empirical_bias"].run(made, fitted or samples(6), platform, silent)
 
 
@@ -121,6 +123,46 @@ def test_the_run_it_returns_is_that_of_the_corrected_program(engine: Callable[[P
     for sample in samples(8):  # six were fitted
         for name, expected in exact(sample).items():
             np.testing.assert_array_equal(run(sample)[name], expected)
+
+
+@pytest.mark.parametrize("engine", [native, interpreted])
+def test_a_corrected_program_also_runs_with_the_biases_that_it_had(engine: Callable[[Program], Runnable]) -> None:
+    program = with_biases(propagated(), PLATFORM.target)
+    made = program.clone()
+    METHODS["analytic_bias"].run(made, samples(6), PLATFORM, silent)
+    own, before = (contraction_kernels(each, PLATFORM.target) for each in (made, program))
+    run, exact = with_other_biases(engine(made), own, before), engine(program)
+    assert run is not None
+    corrected_outputs = engine(made)(samples(1)[0])
+    for number, sample in enumerate(samples(3)):
+        for name, expected in exact(sample).items():
+            np.testing.assert_array_equal(run(sample)[name], expected)
+            assert number or not np.array_equal(corrected_outputs[name], expected)
+
+
+class Counting:
+    """An engine that counts the quantized programs which it prepares."""
+
+    def __init__(self) -> None:
+        self.prepared = 0
+
+    def prepare(self, program: Program) -> Runnable:
+        self.prepared += program.profile is not None
+        return ReferenceEngine().prepare(program)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_program_is_lowered_once_where_only_biases_are_corrected(*, twice: bool) -> None:
+    program, engine = propagated(twice=twice), Counting()
+    platform = replace(PLATFORM, programs=engine)
+    parts = SampleParts.of(samples(8), [])
+    made = correct(program, parts, platform, effort="fast")
+    # Kernels that cannot be told apart have no other biases.
+    assert engine.prepared == (2 if twice else 1)
+    before = judge_of(program, parts, PLATFORM).judged(program).noise()
+    held = len(some(parts.held))
+    assert made.done.before is not None
+    assert (made.done.before.held, made.done.before.calibration) == (before[:held].sqnr, before[held:].sqnr)
 
 
 @pytest.mark.parametrize("engine", [native, interpreted])

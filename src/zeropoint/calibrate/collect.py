@@ -103,21 +103,25 @@ def collect(
     judges = any(isinstance(state, OutputObserver) for state in states.values())
     see = kept.see if judges else None
     run: Runnable | None = None
+    here = work is None or work.workers == 1
+    # With a mask, no kernel runs again.
+    again = judges and here and not isinstance(engine, MaskedEngine)
+    requesting = with_reader_requests(program) if again else program
     if work is None:
-        if judges and not isinstance(engine, MaskedEngine):  # with a mask, no kernel runs again
-            program = with_reader_requests(program)
-        run = (engine or ReferenceEngine()).prepare(program)
+        run = (engine or ReferenceEngine()).prepare(requesting)
         count_by(engine or ReferenceEngine(), states.values())
         count = _observe(run, samples, states, progress or silent, see, recorder)
     else:
         if not isinstance(observer, str):
             raise ValueError("found an observer factory together with work, expected the name of an observer")
         names = {key: observers.get(key, observer) for key in states}
-        spread = Spread(program, names, engine or ReferenceEngine(), work, see, recorder)
+        spread = Spread(program, names, engine or ReferenceEngine(), work, see, recorder, requesting)
         states = spread(samples, progress or silent)
-        count = spread.count
+        count, run = spread.count, spread.run if judges else None
+        del spread  # its program may hold a copy of the weights
     if not count:
         raise CalibrationError("found no samples; expected at least one to calibrate with")
+    program = requesting
     requests = {op.stats_key.data: op for op in program.module.walk() if isinstance(op, StatisticsRefOp)}
     shown = progress or silent
     observations = {

@@ -88,7 +88,9 @@ class PercentileObserver(Counted):
 
     def range(self) -> tuple[float, float]:
         """The two percentiles, rounded to f32. Raises ValueError if no finite value was seen."""
-        self.extremes.range()
+        ends = self.extremes.range()
+        if self.percentile == 100.0:
+            return ends
         counts, bins = _finite_bins(self)
         cumulative = counts.cumsum()
         return self._at(cumulative, bins, 100.0 - self.percentile), self._at(cumulative, bins, self.percentile)

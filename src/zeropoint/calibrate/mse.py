@@ -7,7 +7,7 @@ range that contains it, so it costs nothing. After a relu, most values are zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,8 +25,16 @@ LEAST_SHARE = 0.25
 class MeanSquareObserver(DistributionObserver):
     """The range, within the observed one, with the smallest expected squared error in 8-bit storage."""
 
+    _found: tuple[int, tuple[float, float]] | None = field(default=None, init=False, repr=False)
+    """The number of values when the range was last asked for, and the range."""
+
     def range(self) -> tuple[float, float]:
         """The two ends, each an f32. Raises ValueError if no finite value was seen."""
+        if self._found is None or self._found[0] != self.count:
+            self._found = self.count, self._search()
+        return self._found[1]
+
+    def _search(self) -> tuple[float, float]:
         minimum, maximum = self.seen.range()
         counts, values = bin_middles(self.seen)
         low_ends, low_cost = _ends(max(-minimum, 0.0), counts[values < 0][::-1], -values[values < 0][::-1])
@@ -59,9 +67,10 @@ def _ends(extreme: float, counts: Array, magnitudes: Array) -> tuple[Array, Arra
         return np.zeros(1), np.zeros(1)
     shares = np.arange(int(np.ceil(LEAST_SHARE * CANDIDATES)), CANDIDATES + 1) / CANDIDATES
     ends = extreme * shares
-    tails = [np.append(np.cumsum((counts * magnitudes**power)[::-1])[::-1], 0.0) for power in range(3)]
-    above = np.searchsorted(magnitudes, ends, side="right")
-    s0, s1, s2 = (tail[above] for tail in tails)
+    moments = counts * np.stack([np.ones_like(magnitudes), magnitudes, magnitudes**2])
+    tails = np.zeros((3, len(magnitudes) + 1))
+    tails[:, :-1] = moments[:, ::-1].cumsum(axis=1)[:, ::-1]
+    s0, s1, s2 = tails[:, np.searchsorted(magnitudes, ends, side="right")]
     # The difference of nearly equal sums may be slightly negative.
     cut = np.maximum(s2 - 2.0 * ends * s1 + ends**2 * s0, 0.0)
     cut[-1] = 0.0  # the observed extreme clips nothing, but the middle of its bin may lie above it

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from zeropoint.calibrate.ahead import observed
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.histogram import count_by
 from zeropoint.calibrate.journal import CalibrationJournal, JournalError
 from zeropoint.calibrate.observers import Observer
 from zeropoint.calibrate.states import Packed, add, pack
-from zeropoint.calibrate.workers import Chunk, Recorder, by_workers, observe
-from zeropoint.interp import Engine, MaskedEngine, Runnable
+from zeropoint.calibrate.workers import Chunk, Recorder, by_workers
+from zeropoint.interp import Concurrent, Engine, MaskedEngine, Runnable
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -67,9 +69,12 @@ class Spread:
     see: Callable[[Sample], object] | None = None
     """Called with every sample, in order."""
     recorder: Recorder | None = None
+    requesting: Program | None = None
+    """The program with more requests, which runs in this process (`reader_requests.py`)."""
     count: int = 0
+    run: Runnable | None = None
+    """The program, prepared; None if no chunk ran in this process."""
     _known: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
-    _run: Runnable | None = None
     _what: bytes = b""
 
     def __call__(self, samples: Iterable[Sample], progress: Progress) -> dict[str, Observer]:
@@ -89,7 +94,6 @@ class Spread:
                 journal.write(pack(states))
         if journal.is_begun:
             journal.write(pack(states))
-        self._run = None  # it may hold a copy of the weights
         return states
 
     def _states(self) -> dict[str, Observer]:
@@ -142,10 +146,11 @@ class Spread:
 
     def _here(self, states: Mapping[str, Observer], chunk: Chunk) -> None:
         """Run a chunk in this process and update the observers directly."""
-        if self._run is None:
-            self._run = self.engine.prepare(self.program)
+        if self.run is None:
+            self.run = self.engine.prepare(self.requesting or self.program)
             count_by(self.engine, states.values())
-        observe(self._run, states, chunk.samples, self.recorder)
+        callers = self.run.callers if isinstance(self.run, Concurrent) else 1
+        deque(observed(self.run, states, chunk.samples, self.recorder, callers), maxlen=0)
 
     def _identity(self) -> bytes:
         """The identity of a journal: a digest of chunk size, observers, program and weights."""

@@ -141,9 +141,9 @@ def report(
 
 def check_report(report: Path | None, *inputs: Path | None) -> None:
     """Reject a report that cannot be written, before any work is done."""
-    from zeropoint.measure import SUFFIXES
-
     if report is not None:
+        from zeropoint.measure import SUFFIXES
+
         check_output(report, SUFFIXES, *inputs, text=True)
 
 

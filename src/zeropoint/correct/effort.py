@@ -23,15 +23,18 @@ from threadpoolctl import threadpool_limits
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
-from zeropoint.correct.contractions import with_biases
+from zeropoint.correct.contractions import contraction_kernels, with_biases
+from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
+from zeropoint.correct.lock_step import with_other_biases
 from zeropoint.correct.methods import CORRECTIONS as NAMES
 from zeropoint.correct.methods import DECIDED_FIRST, EQUALIZE, METHODS, PRESETS, PRODUCTS, REFINEMENTS, Platform
 from zeropoint.correct.sample_parts import SampleParts, Samples, some
 from zeropoint.correct.walk import fitting
 from zeropoint.errors import OptionError
+from zeropoint.interp import masked_run
 from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 
@@ -249,8 +252,9 @@ def correct(
     platform = replace(
         platform,
         means=judge.means if own else None,
+        inputs=judge.inputs if own else None,
         network=judge.network if own else None,
-        uncorrected=judged.run,
+        uncorrected=lambda: judged.run,
     )
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
     # The threads of NumPy's matrix library change the last digits of its sums, and poll for longer than they compute.
@@ -278,9 +282,10 @@ def judge_of(
     the judge finds the means that one of them needs. `record` is of calibration, on the same samples.
     """
     samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
-    means, network = None, None if record is None else record.of_network(reference, parts.fitted)
+    means, inputs, network = None, None, None if record is None else record.of_network(reference, parts.fitted)
+    tried = [METHODS[name] for name in names if name in METHODS]
     # A mask leaves positions out of what the judge observes, which the means leave out themselves.
-    if platform.mask is None and any(name in METHODS and METHODS[name].needs_means for name in names):
+    if platform.mask is None and any(method.needs_means for method in tried):
         # Corrections start from a program in which every kernel has a bias.
         biased, used = with_biases(reference, platform.target), fitting(reference, parts.fitted)
         found = None if network is None else network.means(biased, platform.target, len(used))
@@ -288,7 +293,9 @@ def judge_of(
             means = FloatMeans(biased, used, found)
         elif network is None:
             means = FloatMeans.of(biased, used, platform.target)
-    return Judge(reference, samples, platform.programs, progress, means, network)
+    elif platform.mask is None and network is None and any(method.needs_inputs for method in tried):
+        inputs = FloatInputs.of(with_biases(reference, platform.target), parts.fitted, platform.target)
+    return Judge(reference, samples, platform.programs, progress, means, network, inputs)
 
 
 @dataclass(frozen=True)
@@ -328,13 +335,22 @@ class _Trial:
         """The uncorrected program, with a zero bias for kernels without one, so that corrections can adjust it."""
         return with_biases(self.program, self.platform.target)
 
-    def fit(self, method: str, samples: Samples) -> _Candidate:
+    def fit(self, method: str, samples: Samples, before: Judged | None = None) -> _Candidate:
         """The program that a method makes from the uncorrected one. On top of another method, its own effect would be
-        hidden."""
+        hidden.
+
+        `before` is the uncorrected program. If it is not lowered, the corrected one with other biases runs in its
+        place where that is possible.
+        """
         made = self.biased.clone()
         run = METHODS[method].run(made, samples, self.platform, self.progress)
-        judged = self.judge.judged(made) if run is None else Judged(self.judge, made, run)
-        return _Candidate(made, method, judged.noise(), integer=judged.integer)
+        judged = Judged(self.judge, made, run)
+        noise = judged.noise()
+        if METHODS[method].only_moves_biases and before is not None and before.given is None:
+            kernels = (contraction_kernels(each, self.platform.target) for each in (made, self.biased))
+            run = with_other_biases(judged.run, *kernels)
+            before.given = None if run is None else masked_run(run, self.platform.mask)
+        return _Candidate(made, method, noise, integer=judged.integer)
 
     def refine(self, name: str, given: _Candidate, samples: Samples) -> _Candidate | None:
         """A candidate with a refinement on top; the given one if the refinement changes nothing, and None if there is
@@ -352,12 +368,19 @@ class _Trial:
 
         It is the uncorrected program if no method is better.
         """
-        least = _Candidate(self.program, None, before.noise(), integer=before.integer)
-        attempts: list[Attempt] = []
         # A stable sort, which puts refinements after methods.
-        for name in sorted(names, key=lambda name: name in REFINEMENTS):
-            refines, fitted = name in REFINEMENTS, self.parts.fitted
-            found = self.refine(name, least, fitted) if refines else self.fit(name, fitted)
+        names, fitted = sorted(names, key=lambda name: name in REFINEMENTS), self.parts.fitted
+        # Corrected biases are mostly kept, so that program is lowered, and the uncorrected one only if it has to be.
+        moves = names[0] in METHODS and METHODS[names[0]].only_moves_biases
+        first = self.fit(names[0], fitted, before) if moves else None
+        noise = before.noise()
+        least = _Candidate(self.program, None, noise, integer=before.integer)
+        attempts: list[Attempt] = []
+        for number, name in enumerate(names):
+            if number == 0 and first is not None:
+                found = first
+            else:
+                found = self.refine(name, least, fitted) if name in REFINEMENTS else self.fit(name, fitted)
             if found is None:
                 continue
             attempts.append(Attempt(name, found.noise[: self.held].sqnr))

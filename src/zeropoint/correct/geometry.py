@@ -26,6 +26,10 @@ class Geometry(Protocol):
         """The rows (groups, positions, terms) of an input. `fill` is the padding value."""
         ...
 
+    def mean_row(self, x: Array, positions: Array) -> Array:
+        """The mean of `rows` over the positions, (groups, 1, terms), f64."""
+        ...
+
     def terms(self, several: Sequence[Array], positions: Sequence[Array], fill: int = 0) -> Array:
         """The rows of several inputs, one after the other, (positions, terms, groups)."""
         ...
@@ -57,32 +61,61 @@ class ConvolutionGeometry:
     """Spatial sizes of the output."""
 
     def rows(self, x: Array, positions: Array, fill: int = 0) -> Array:
-        x, starts, steps = self._windows(x, positions, fill)
-        found = np.empty((len(positions), len(x), len(steps)), x.dtype)
-        for number, step in enumerate(steps):
-            found[:, :, number] = x.T[starts + step]
+        if not self._takes_pixels(x):
+            x, starts, steps = self._windows(x, positions, fill)
+            found = np.empty((len(positions), len(x), len(steps)), x.dtype)
+            for number, step in enumerate(steps):
+                found[:, :, number] = x.T[starts + step]
+        else:
+            # Only the pixels of these positions: padding and reordering a whole image takes longer.
+            taken = self._taken([x.transpose(self._channels_last)], [positions], fill)
+            found = taken.reshape(len(positions), -1, taken.shape[-1]).swapaxes(1, 2)
         return found.reshape(len(positions), self.convolution.feature_groups, -1).swapaxes(0, 1)
 
+    def mean_row(self, x: Array, positions: Array) -> Array:
+        groups = self.convolution.feature_groups
+        terms = math.prod(self.taps) * x.shape[self.convolution.layout.input_feature_dimension] // groups
+        if terms == 1 or not self._takes_pixels(x):
+            return _mean(self.rows(x, positions))
+        # Pixel by pixel, as they are in memory. The numbers of each term are added in the same order.
+        taken = self._taken([x.transpose(self._channels_last)], [positions], 0)
+        mean = taken.mean(axis=0, dtype=np.float64).reshape(-1, taken.shape[-1])
+        return mean.T.reshape(groups, 1, terms)
+
+    def _takes_pixels(self, x: Array) -> bool:
+        """Whether every tap is at a pixel of the input or in the padding around it."""
+        return max(self.convolution.lhs_dilation, default=1) == 1 and x.size > 0
+
     def terms(self, several: Sequence[Array], positions: Sequence[Array], fill: int = 0) -> Array:
-        layout, groups = self.convolution.layout, self.convolution.feature_groups
-        order = (layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension)
+        groups, order = self.convolution.feature_groups, self._channels_last
         adjacent = all(x.strides[order[-1]] == x.itemsize for x in several)
         if not adjacent or max(self.convolution.lhs_dilation, default=1) > 1:
             found = (self._columns(x, at, fill) for x, at in zip(several, positions, strict=True))
             return np.concatenate([columns.transpose(2, 1, 0) for columns in found])
         # Channels are adjacent: whole pixels are taken.
-        turned = [x.transpose(order) for x in several]
-        places, inside = self._pixels(turned[0].shape[:-1], np.concatenate(positions))
-        taken = np.empty((len(inside), *self.taps, turned[0].shape[-1]), turned[0].dtype)
+        taken = self._taken([x.transpose(order) for x in several], positions, fill)
+        taps, features = math.prod(self.taps), taken.shape[-1] // groups
+        grouped = taken.reshape(len(taken), taps, groups, features)
+        return grouped.transpose(0, 3, 1, 2).reshape(len(taken), features * taps, groups)
+
+    @property
+    def _channels_last(self) -> tuple[int, ...]:
+        """The dimensions of the input: batch, spatial ones, features."""
+        layout = self.convolution.layout
+        return layout.input_batch_dimension, *layout.input_spatial_dimensions, layout.input_feature_dimension
+
+    def _taken(self, several: Sequence[Array], positions: Sequence[Array], fill: int) -> Array:
+        """The pixels under the taps of positions, (positions, taps of each dimension, features), of images with
+        channels last."""
+        places, inside = self._pixels(several[0].shape[:-1], np.concatenate(positions))
+        taken = np.empty((len(inside), *self.taps, several[0].shape[-1]), several[0].dtype)
         ends = np.cumsum([len(some) for some in positions])
-        for x, end, some in zip(turned, ends, positions, strict=True):
+        for x, end, some in zip(several, ends, positions, strict=True):
             part = slice(end - len(some), end)
             taken[part] = x[tuple(place[part] for place in places)]
         if not inside.all():
             taken[~inside] = fill
-        taps, features = math.prod(self.taps), taken.shape[-1] // groups
-        grouped = taken.reshape(len(taken), taps, groups, features)
-        return grouped.transpose(0, 3, 1, 2).reshape(len(taken), features * taps, groups)
+        return taken
 
     def _columns(self, x: Array, positions: Array, fill: int) -> Array:
         """The input rows as columns, (groups, terms, positions)."""
@@ -168,6 +201,9 @@ class ProductGeometry:
         terms = math.prod(x.shape[dim] for dim in self.contracted)
         return np.moveaxis(x, self.contracted, range(-len(self.contracted), 0)).reshape(-1, terms)[None, positions]
 
+    def mean_row(self, x: Array, positions: Array) -> Array:
+        return _mean(self.rows(x, positions))
+
     def matrix(self, weight: Array) -> Array:
         terms = math.prod(weight.shape[dim] for dim in self.weight_contracted)
         last = range(-len(self.weight_contracted), 0)
@@ -185,6 +221,11 @@ class ProductGeometry:
 
     def positions(self, shape: tuple[int, ...]) -> int:
         return math.prod(shape[:-1])
+
+
+def _mean(rows: Array) -> Array:
+    """The mean over positions. Rows are contiguous, so that it does not depend on the layout of the operand."""
+    return np.ascontiguousarray(rows).mean(axis=1, keepdims=True, dtype=np.float64)
 
 
 def geometry_of(op: ConvolutionOp | DotGeneralOp) -> Geometry | None:

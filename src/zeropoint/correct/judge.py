@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import RecordedNetwork
 from zeropoint.interp import Engine, Runnable
@@ -39,20 +40,22 @@ class Judge:
         progress: Progress = silent,
         means: FloatMeans | None = None,
         network: RecordedNetwork | None = None,
+        inputs: FloatInputs | None = None,
     ):
         """`network` is the record of the float network, with outputs by the identity of the sample.
 
-        Runs of the float network also find the means of kernels, `means`, whose samples are among `samples`; unless
-        there is a record, which comes with these means.
+        Runs of the float network also find the means of kernels, `means` or, without these, `inputs`, whose samples are
+        among `samples`; unless there is a record, which comes with these means.
         """
         self.program, self.samples, self._engine, self.progress, self.means = program, samples, engine, progress, means
+        self.inputs = inputs
         self.network, known = network, None if network is None else network.outputs
         found = {id(sample): known[id(sample)] for sample in samples if id(sample) in known} if known else {}
         self._expected = [found.get(id(sample), {}) for sample in samples]
         missing = [number for number, sample in enumerate(samples) if id(sample) not in found]
         if not missing:
             return
-        finding = means if known is None else None
+        finding = (means or inputs) if known is None else None
         run = engine.prepare(without_specs(program) if finding is None else finding.observed())
         wanted = {} if finding is None else {id(sample): number for number, sample in enumerate(finding.samples)}
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means
@@ -76,9 +79,13 @@ class Judge:
 
     def judged(self, program: Program) -> Judged:
         """A propagated program whose noise can be measured on some of the samples first."""
+        return Judged(self, program)
+
+    def lowered(self, program: Program) -> tuple[Program, Runnable]:
+        """The integer program of a propagated one, and what runs it."""
         stages = cast("list[Callable[[Program], Program]]", [materialize, integer_program])
         made = in_sequence(self.progress(stages, "lower"), program)
-        return Judged(self, program, self._engine.prepare(made), made)
+        return made, self._engine.prepare(made)
 
     def energies(self, run: Runnable, number: int) -> SampleEnergies:
         """Signal and noise of each output of a prepared program, on the sample with this number."""
@@ -87,14 +94,22 @@ class Judge:
 
 
 class Judged:
-    """A propagated program that is lowered and prepared once, and run at most once on each sample.
+    """A propagated program that is lowered and prepared at most once, and run at most once on each sample.
 
-    `integer` is its integer program; None if `run` has another one with changed constants.
+    `integer` is its integer program; None if it is not lowered, or if `given` runs another one with changed constants.
     """
 
-    def __init__(self, judge: Judge, program: Program, run: Runnable, integer: Program | None = None):
-        self.judge, self.program, self.run, self.integer = judge, program, run, integer
+    def __init__(self, judge: Judge, program: Program, given: Runnable | None = None):
+        self.judge, self.program, self.given = judge, program, given
+        self.integer: Program | None = None
         self._found: dict[int, SampleEnergies] = {}
+
+    @property
+    def run(self) -> Runnable:
+        """What runs its integer program."""
+        if self.given is None:
+            self.integer, self.given = self.judge.lowered(self.program)
+        return self.given
 
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
         """The noise on the samples with these numbers, by default on all samples of the judge."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -47,11 +48,12 @@ def correct_in_lock_step(
     contraction in it; then nothing has changed.
     """
     steps = run.lock_step(samples, MEMORY) if isinstance(run, Adjustable) else None
-    found = None if steps is None else _matched(means, steps)
+    found = None if steps is None else _matched([mean.kernel for mean in means], steps)
     if steps is None or found is None:
         return None
-    for number, mean in progress(sorted(found.items()), "kernels"):
-        kernel, before = mean.kernel, _integers(mean.kernel)
+    by_kernel = {mean.kernel: mean for mean in means}
+    for number, kernel in progress(sorted(found.items(), key=itemgetter(0)), "kernels"):
+        mean, before = by_kernel[kernel], _integers(kernel)
         arrays = [_unpadded(array, kernel) for array in steps.sources(number)]
         read = WalkValue([], arrays, as_read(kernel.input_type, arrays))
         text = set_mean(kernel, read, mean.chosen, mean.mean)
@@ -62,19 +64,37 @@ def correct_in_lock_step(
     return steps
 
 
-def _matched(means: Sequence[FloatMean], steps: LockStepped) -> dict[int, FloatMean] | None:
+def with_other_biases(
+    run: Runnable, own: Sequence[ContractionKernel], others: Sequence[ContractionKernel]
+) -> LockStepped | None:
+    """An integer program with the biases of other kernels, which are the same otherwise. `own` are its kernels.
+
+    Returns None if it cannot run so, or if a kernel with another bias does not have one contraction in it.
+    """
+    changes = {kernel: _integers(other) - _integers(kernel) for kernel, other in zip(own, others, strict=True)}
+    changed = {kernel: change for kernel, change in changes.items() if change.any()}
+    steps = run.lock_step([], MEMORY) if isinstance(run, Adjustable) else None
+    found = None if steps is None else _matched(list(changed), steps)
+    if steps is None or found is None:
+        return None
+    for number, kernel in found.items():
+        steps.add(number, changed[kernel])
+    return steps
+
+
+def _matched(kernels: Sequence[ContractionKernel], steps: LockStepped) -> dict[int, ContractionKernel] | None:
     """The kernel of each contraction, by its number; None if a kernel has none or several."""
     numbers: dict[tuple[str | None, bytes], list[int]] = {}
     for number, (name, bias) in enumerate(zip(steps.names, steps.biases, strict=True)):
         numbers.setdefault((name, bias.astype(np.int64).tobytes()), []).append(number)
-    found: dict[int, FloatMean] = {}
-    for mean in means:
-        known = numbers.get((unique_name(mean.kernel.region), _added(mean.kernel).tobytes()), [])
-        if not _is_plain(mean.kernel) or len(known) != 1 or known[0] in found:
+    found: dict[int, ContractionKernel] = {}
+    for kernel in kernels:
+        known = numbers.get((unique_name(kernel.region), _added(kernel).tobytes()), [])
+        if not _is_plain(kernel) or len(known) != 1 or known[0] in found:
             return None
-        if _shape_as_read(steps.shapes[known[0]], mean.kernel) is None:
+        if _shape_as_read(steps.shapes[known[0]], kernel) is None:
             return None
-        found[known[0]] = mean
+        found[known[0]] = kernel
     return found
 
 

@@ -10,6 +10,7 @@ from zeropoint.correct import analytic_bias, closed_form, empirical_bias
 from zeropoint.correct.block_reconstruction import NAME as BLOCKS
 from zeropoint.correct.block_reconstruction import Reconstruction
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel, contraction_kernels
+from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans, float_means
 from zeropoint.correct.float_record import RecordedNetwork, RecordPart
 from zeropoint.correct.lock_step import correct_in_lock_step
@@ -35,10 +36,12 @@ class Platform:
     target: Target
     means: FloatMeans | None = None
     """The mean results of float kernels, if runs of the float network have found them already."""
+    inputs: FloatInputs | None = None
+    """The mean inputs of float kernels, if runs of the float network have found them already."""
     network: RecordedNetwork | None = None
     """The record of the float network, if calibration has made one."""
-    uncorrected: Runnable | None = None
-    """The integer program without corrections, if it was prepared already."""
+    uncorrected: Callable[[], Runnable] | None = None
+    """Gives the integer program without corrections, prepared."""
     float_results: bool = True
     """Whether the final program returns floats. If not, its results keep their storage."""
 
@@ -68,6 +71,8 @@ class Method:
     """Whether it needs the mean results of float kernels."""
     needs_inputs: bool = False
     """Whether it needs the mean inputs of float kernels."""
+    only_moves_biases: bool = False
+    """Whether it changes nothing but biases, and needs no run of the uncorrected program."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def _empirical(program: Program, samples: Samples, platform: Platform, progress:
         def note(kernel: ContractionKernel, text: str) -> None:
             _note(kernel.region, "empirical_bias", text)
 
-        run = correct_in_lock_step(means, platform.uncorrected, used, note, progress)
+        run = correct_in_lock_step(means, platform.uncorrected(), used, note, progress)
         if run is not None:
             return masked_run(run, platform.mask)
     found = {mean.kernel.region: mean for mean in means}
@@ -132,6 +137,8 @@ def _note(region: QuantizeRegionOp, method: str, text: str) -> None:
 def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
     network, target = platform.network, platform.target
     known = None if network is None else network.input_sums(program, target, samples)
+    if known is None and platform.inputs is not None:
+        known = platform.inputs.for_kernels(contraction_kernels(program, target), samples)
     done = analytic_bias.correct_biases(program, samples, platform.whole, target, progress, platform.mask, known)
     for kernel in contraction_kernels(program, platform.target):
         if kernel.name in done:
@@ -168,7 +175,10 @@ RESULTS = "unrounded_results"
 """The name of results of the program that are not rounded to 8 bits (`materialize/express_accumulators.py`)."""
 METHODS: Mapping[str, Method] = {
     "analytic_bias": Method(
-        _analytic, "biases minus the mean error of rounded weights, from channel means", needs_inputs=True
+        _analytic,
+        "biases minus the mean error of rounded weights, from channel means",
+        needs_inputs=True,
+        only_moves_biases=True,
     ),
     "empirical_bias": Method(
         _empirical,

@@ -70,10 +70,8 @@ class InputRows:
 
     def mean(self, array: Array) -> Array:
         """The mean row of one sample's operand, (groups, 1, terms), f64."""
-        # Contiguous, so that the mean does not depend on the layout of the operand.
-        rows = np.ascontiguousarray(self.geometry.rows(array, self.positions))
         with np.errstate(all="ignore"):  # non-finite samples give non-finite means
-            return rows.mean(axis=1, keepdims=True, dtype=np.float64)
+            return self.geometry.mean_row(array, self.positions)
 
 
 @dataclass(frozen=True)

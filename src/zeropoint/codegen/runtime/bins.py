@@ -20,8 +20,8 @@ from zeropoint.ir.tensors import Array
 
 BINS = 1 << 16
 TABLES = 4
-LEAST = 1 << 15
-"""NumPy counts fewer words as fast."""
+MOST_WORDS = 1 << 32
+"""With as many words, a count might not fit u32."""
 _NAME = "zeropoint_bins"
 
 
@@ -40,7 +40,7 @@ class NativeBins:
 
     def __call__(self, words: Array) -> Array:
         """The counts of the upper halves of contiguous u32 words, up to the last one that occurs."""
-        if not LEAST <= len(words) < 1 << 32:
+        if not 0 < len(words) < MOST_WORDS:
             return np.bincount(words >> np.uint32(16))
         counts = np.empty(BINS, np.uint32)
         pointer = ctypes.c_void_p
