@@ -83,8 +83,9 @@ def _term(owner: object) -> QuantizeRegionOp | None:
 
 def _bytes(spec: Attribute) -> UniformQuantizedType | None:
     """A type of 8 bits with one scale; None for another one."""
-    plain = isinstance(spec, UniformQuantizedType) and spec.is_per_layer and spec.storage.type.width == 8
-    return spec if plain else None
+    if not isinstance(spec, UniformQuantizedType) or not spec.is_per_layer or spec.storage.type.width != 8:
+        return None
+    return spec
 
 
 def _place(region: QuantizeRegionOp) -> int:

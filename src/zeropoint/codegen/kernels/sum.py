@@ -25,7 +25,13 @@ def summed(f: Function, isa: InstructionSet, total: CommonScaleSum, read: Sequen
 
 
 def summed_words(
-    f: Function, isa: InstructionSet, total: CommonScaleSum, words: Sequence[Value], count: int, added: Value, number: int
+    f: Function,
+    isa: InstructionSet,
+    total: CommonScaleSum,
+    words: Sequence[Value],
+    count: int,
+    added: Value,
+    number: int,
 ) -> Value:
     """The weighted sum of 16-bit results and 8-bit activations, as bytes in channel order.
 
