@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import booleans, integers
 
-from networks import quantized
+from networks import Network, quantized
 from property_cases import some
 from random_networks import Case, cases
 from zeropoint.bit_widths import least_output_sqnr
@@ -20,7 +20,8 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.isolation import activations, float_form
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, stored_array
-from zeropoint.ir.tensors import shape_of
+from zeropoint.ir.stablehlo import ConstantOp, ConvolutionLayout, ConvolutionOp
+from zeropoint.ir.tensors import shape_of, with_shape
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import verify
 from zeropoint.lower import integer_program
@@ -152,3 +153,23 @@ def test_a_contraction_of_constants_only_is_not_corrected() -> None:
     exact, integers = Interpreter(program), Interpreter(made.integer)
     assert not float_ops(made.integer)
     assert least_output_sqnr((exact(sample), integers(sample)) for sample in samples) > 30
+
+
+def test_a_large_weight_that_is_set_is_kept_as_integers() -> None:
+    net = Network([(1, 512, 2, 2)])
+    kernel = net.constant(net.random.normal(0, 0.1, (640, 512, 1, 1)))
+    image = net.values[0]
+    made = net.insert(
+        ConvolutionOp(image, kernel, with_shape(image, (1, 640, 2, 2)), ConvolutionLayout.channels_first(2))
+    )
+    samples = [{"x0": RANDOM.normal(0, 1, (1, 512, 2, 2)).astype(np.float32)} for _ in range(2)]
+    program = quantized(net.finish([made]), samples, stage="propagated")
+    give_biases(program, target("cpu"))
+    (found,) = kernels(program)
+    chosen = RANDOM.integers(-127, 128, found.float_weight.shape).astype(np.float64)
+    found.set_weight(chosen, found.types_for(chosen, found.float_bias))
+    constant = found.region.inputs[1].owner
+    assert isinstance(constant, ConstantOp)
+    assert found.weights.computed_bytes(constant.value) == 640 * 512 * 4
+    stored = stored_array(found._array(1).astype(np.float32), found.weight_type)
+    np.testing.assert_array_equal(found.geometry.matrix(stored), chosen)

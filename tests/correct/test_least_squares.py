@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from zeropoint.correct.least_squares import FOLDS, RIDGES, Equations, Moments, best_ridge, moments, solved
+from zeropoint.correct.least_squares import FOLDS, RIDGES, Equations, Moments, best_ridge, joined, moments, solved
 from zeropoint.ir.tensors import Array
 
 OUTPUTS = 5
@@ -38,7 +38,7 @@ class Rows:
             yield Equations.of(exact @ real.swapaxes(1, 2), quantized.copy())
 
     def equations(self) -> Equations:
-        return reduce(Equations.joined, self.parts())
+        return joined(self.parts())
 
 
 def rows(terms: int, count: int, samples: int, noise: float, groups: int = 1) -> Rows:
@@ -115,13 +115,30 @@ def test_moments_of_parts_join_to_those_of_all_rows() -> None:
     exact[:, 20:] += 7
     ends = (0, 3, 20, 50)
     parts = [Moments.of(exact[:, first:last].copy(), quantized[:, first:last].copy()) for first, last in pairwise(ends)]
-    joined = reduce(Moments.joined, parts)
+    first = Moments.of(exact[:, :3].copy(), quantized[:, :3].copy())  # the parts are overwritten
+    every = joined(iter(parts))
     means = [each.astype(np.float64).mean(axis=1, keepdims=True) for each in (exact, quantized)]
     wanted = np.matmul((exact - means[0]).swapaxes(1, 2), quantized - means[1]) / 50
-    np.testing.assert_allclose(joined.products, wanted, rtol=1e-4, atol=1e-5)
-    for found, mean in zip(joined.means, means, strict=True):
+    np.testing.assert_allclose(every.products, wanted, rtol=1e-4, atol=1e-5)
+    for found, mean in zip(every.means, means, strict=True):
         np.testing.assert_allclose(found, mean, rtol=1e-6)
-    assert joined.count == 50
+    assert every.count == 50
     # A part about the means of all rows, as cross-validation reads it.
     part = np.matmul((exact[:, :3] - means[0]).swapaxes(1, 2), quantized[:, :3] - means[1]) / 3
-    np.testing.assert_allclose(parts[0].around(joined.means), part, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(first.around(every.means), part, rtol=1e-4, atol=1e-4)
+
+
+def test_no_more_than_three_matrices_of_moments_are_in_memory() -> None:
+    given = rows(terms=1000, count=400, samples=4, noise=0.5)
+    matrix = 1000 * 1000 * 4
+    tracemalloc.start()
+    try:
+        every = given.equations()
+        joining = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        best_ridge(weight(1000), given.parts(), every)
+        choosing = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The rest are rows, and the blocks of systems that are being solved.
+    assert (joining / matrix, choosing / matrix) < (2.5, 4)

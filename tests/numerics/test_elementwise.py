@@ -84,13 +84,14 @@ class TestCommonScaleSum:
         exact = ((A.astype(np.float64) + 7) * 0.021 + (B - 30.0) * 0.013) / 0.027
         assert np.array_equal(found.apply(A, B), np.clip(np.floor(exact + 0.5) + 5, -128, 127))
 
-    @pytest.mark.parametrize("moved", [0, 128])
+    @pytest.mark.parametrize("moved", [(), (128, 128), (0, 128)])
     def test_the_constant_term_is_all_that_does_not_depend_on_operands(self, moved):
         found = CommonScaleSum.of([parameters(0.021, -7), parameters(0.013, 127)], parameters(0.027, 5))
         a, b, n = *found.multipliers, found.shift
         direct = (A.astype(np.int64) + 7) * a + (B.astype(np.int64) - 127) * b + 2 ** (n - 1)
         term = found.constant_term(moved)
-        split = (A.astype(np.int64) + moved) * a + (B.astype(np.int64) + moved) * b + term
+        first, second = moved or (0, 0)
+        split = (A.astype(np.int64) + first) * a + (B.astype(np.int64) + second) * b + term
         assert rational.INT32_MIN <= term <= rational.INT32_MAX
         assert np.array_equal(split.astype(np.int32), direct)
 

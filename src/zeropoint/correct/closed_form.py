@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import reduce
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from zeropoint.correct.least_squares import (
     Equations,
     Moments,
     best_ridge,
+    joined,
     mean_diagonal,
     solved,
 )
@@ -59,7 +59,7 @@ def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -
     if not parts:
         raise np.linalg.LinAlgError("no rows")
     if kernel.is_fully_connected:
-        own = reduce(Moments.joined, (Moments.of(quantized_rows(kernel, value, part)) for part in parts))
+        own = joined(Moments.of(quantized_rows(kernel, value, part)) for part in parts)
         return before, _finite(own.products), how
 
     weight = before.astype(np.float32)
@@ -70,7 +70,7 @@ def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -
             results = exact_rows(kernel, value, part) @ weight.swapaxes(1, 2)
             yield Equations.of(results, quantized_rows(kernel, value, part))
 
-    every = reduce(Equations.joined, equations())
+    every = joined(equations())
     own, aim = _finite(every.own.products), _finite(every.aim.products)
     ridge = best_ridge(weight, equations(), every)
     if math.isinf(ridge):

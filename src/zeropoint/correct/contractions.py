@@ -26,7 +26,7 @@ from zeropoint.ir.quant.storage import MAX_WIDTH
 from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import AddOp, BroadcastInDimOp, ConvolutionOp, DotGeneralOp
 from zeropoint.ir.tensors import Array, element_of, shape_of
-from zeropoint.ir.weights import Weights
+from zeropoint.ir.weights import Computed, Weights
 from zeropoint.materialize.contraction import accumulator_type
 from zeropoint.numerics import quantize
 from zeropoint.numerics.accumulator import signed_sums
@@ -192,16 +192,25 @@ class ContractionKernel:
     def set_weight(self, integers: Array, kind: UniformQuantizedType) -> None:
         """Replace the weight by integers minus zero point (groups, outputs, terms) of type `kind`.
 
-        Updates the types of the bias and of an accumulator output.
+        Updates the types of the bias and of an accumulator output. A large weight is kept as these integers.
         """
         integers = self._without_saturation(integers)
         products = accumulator_type(self.op, self.input_type, self.weight_type)
         specs, outputs = list(self.region.input_specs), self.region.output_specs.data
-        scales = np.broadcast_to(kind.scales, (self.channels,)).reshape(*integers.shape[:2], 1)
         bias = self.float_bias
+        stored = self.geometry.weight(integers, self._array(1))
+        stored = stored.astype(smallest_dtype(int(stored.min(initial=0)), int(stored.max(initial=0))))
+        spread = [1] * stored.ndim
+        if kind.axis is not None:
+            spread[kind.axis] = -1
+        scales = kind.scales.reshape(spread)
+
+        def real() -> Array:
+            return (stored * scales).astype(np.float32)
+
         specs[1], specs[2] = kind, bias_type(self.bias_type.storage, self.input_type, kind)
         self.region.input_specs = ArrayAttr[Attribute](specs)
-        self._replace(1, self.geometry.weight(integers * scales, self._array(1)))
+        self._replace(1, real(), real)
         self._replace(2, bias)
         if outputs[0] == products:
             self.region.output_specs = ArrayAttr[Attribute]([accumulator_type(self.op, self.input_type, kind)])
@@ -216,11 +225,12 @@ class ContractionKernel:
         fitted = without_saturation(turned.reshape(len(turned), -1)).reshape(turned.shape)
         return self.geometry.matrix(fitted.transpose(np.argsort(order)))
 
-    def _replace(self, index: int, array: Array) -> None:
+    def _replace(self, index: int, array: Array, again: Computed | None = None) -> None:
         before = self.region.inputs[index]
         assert isinstance(before.owner, Operation) and self.region.parent is not None
         # A new constant, because other regions may read the old one.
-        made = constant_op(array.astype(np.float32), self.weights, location=before.owner.location)
+        real = array.astype(np.float32, copy=False)
+        made = constant_op(real, self.weights, location=before.owner.location, again=again)
         self.region.parent.insert_op_before(made, self.region)
         self.region.operands[index] = made.output
 

@@ -16,8 +16,9 @@ predict each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,12 +28,16 @@ from zeropoint.ir.tensors import Array
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, math.inf)
 FOLDS = 4
 LEAST_MOMENT = 1e-12
+BLOCK = 256
+"""The columns of moments that are changed at a time."""
 
 
 def moments(rows: Array, others: Array | None = None) -> Array:
     """Mean products of the columns of rows with those of `others`, by default the rows themselves: (groups, columns,
     columns of the others), f32."""
-    return np.matmul(rows.swapaxes(1, 2), rows if others is None else others) / np.float32(rows.shape[1])
+    made = np.matmul(rows.swapaxes(1, 2), rows if others is None else others)
+    made /= np.float32(rows.shape[1])
+    return made
 
 
 def mean_diagonal(matrix: Array) -> Array:
@@ -83,22 +88,34 @@ class Moments:
         return Moments(moments(rows, others), (means[0], means[-1]), rows.shape[1])
 
     def around(self, means: tuple[Array, Array]) -> Array:
-        """The mean products of the same rows less other means."""
-        first, second = ((own - other).astype(np.float32) for own, other in zip(self.means, means, strict=True))
-        products = first.swapaxes(1, 2) @ second
-        products += self.products
-        return products
+        """The mean products of the same rows less other means, in the memory of the products."""
+        for columns in _blocks(self.products.shape[1]):
+            self._move(means, columns)
+        return self.products
 
     def joined(self, other: Moments) -> Moments:
-        """The moments of the rows of both."""
+        """The moments of the rows of both, in the memory of these. Overwrites the products of both."""
         count = self.count + other.count
         share = other.count / count
         first, second = (mine + share * (its - mine) for mine, its in zip(self.means, other.means, strict=True))
-        products, others = self.around((first, second)), other.around((first, second))
-        others -= products
-        others *= np.float32(share)
-        products += others
-        return Moments(products, (first, second), count)
+        for columns in _blocks(self.products.shape[1]):
+            mine, its = (each._move((first, second), columns) for each in (self, other))
+            its -= mine
+            its *= np.float32(share)
+            mine += its
+        return Moments(self.products, (first, second), count)
+
+    def _move(self, means: tuple[Array, Array], columns: slice) -> Array:
+        """Subtract other means than `means` were: the products of some columns of the first rows, in place."""
+        first, second = ((own - other).astype(np.float32) for own, other in zip(self.means, means, strict=True))
+        products = self.products[:, columns]
+        products += first[:, 0, columns, None] * second
+        return products
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    """The numbers 0 to `count` in blocks."""
+    return (slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK))
 
 
 def _centre(rows: Array) -> Array:
@@ -126,19 +143,31 @@ class Equations:
         return Equations(own, replace(aim, means=(aim.means[0], own.means[0])))
 
     def joined(self, other: Equations) -> Equations:
-        """The equations of the rows of both."""
+        """The equations of the rows of both. Overwrites both."""
         return Equations(self.own.joined(other.own), self.aim.joined(other.aim))
 
     def around(self, every: Equations) -> tuple[Array, Array]:
-        """H and A of the same rows less the means of others."""
+        """H and A of the same rows less the means of others. Overwrites them."""
         return self.own.around(every.own.means), self.aim.around(every.aim.means)
+
+
+JoinedT = TypeVar("JoinedT", Moments, Equations)
+
+
+def joined(parts: Iterator[JoinedT]) -> JoinedT:
+    """The moments or equations of the rows of all parts, of which there is at least one. Overwrites them."""
+    every = next(parts)
+    for part in parts:
+        every = every.joined(part)
+        del part  # before the next one is made; `functools.reduce` would hold both
+    return every
 
 
 def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> float:
     """The ridge in `RIDGES` that predicts parts of the samples best from the others; infinite for a single part.
 
-    `parts` are read one after the other, and `every` is all of them joined. After the first part, only its best ridge
-    and the two next to it are tried: solving the systems takes most of the time.
+    `parts` are read one after the other and overwritten, and `every` is all of them joined. After the first part, only
+    its best ridge and the two next to it are tried: solving the systems takes most of the time.
     """
     costs, tried = np.zeros(len(RIDGES)), slice(None)
     for part in parts:
@@ -146,9 +175,9 @@ def best_ridge(weight: Array, parts: Iterable[Equations], every: Equations) -> f
         if share == 1:
             return math.inf
         held = part.around(every)
-        del part  # the moments are the largest arrays here
         found = np.full(len(RIDGES), np.inf)
         found[tried] = _costs(weight, *held, share, every, RIDGES[tried])
+        del part, held  # the moments are the largest arrays here
         costs = costs + np.where(np.isfinite(found), found, np.inf)
         if tried == slice(None):
             best = int(np.argmin(costs))

@@ -20,7 +20,7 @@ from zeropoint.interp import Engine, MaskedEngine, Runnable, masked_run
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.materialize import express_results
+from zeropoint.materialize import express_results, widen_terms
 from zeropoint.targets import Target
 
 CorrectionMethod = Callable[[ContractionKernel, WalkStep], str]
@@ -160,6 +160,12 @@ def _express_results(
     return True if tried and express_results(program) else None
 
 
+def _widen_terms(
+    program: Program, reference: Program, samples: Samples, platform: Platform, progress: Progress
+) -> bool | None:
+    return True if platform.target.adds_words and widen_terms(program) else None
+
+
 def _closed_form(kernel: ContractionKernel) -> CorrectionMethod:
     return closed_form.reconstruct if closed_form.is_feasible(kernel) else empirical_bias.correct_bias
 
@@ -173,6 +179,8 @@ before the methods below are tried."""
 DECIDED_FIRST = (EQUALIZE, PRODUCTS)
 RESULTS = "unrounded_results"
 """The name of results of the program that are not rounded to 8 bits (`materialize/express_accumulators.py`)."""
+TERMS = "unrounded_terms"
+"""The name of terms of sums that are not rounded to 8 bits (`materialize/widen_terms.py`)."""
 METHODS: Mapping[str, Method] = {
     "analytic_bias": Method(
         _analytic,
@@ -196,6 +204,7 @@ METHODS: Mapping[str, Method] = {
 
 REFINEMENTS: Mapping[str, Refinement] = {
     BLOCKS: Refinement(_reconstruct_blocks, "rounding of weights, learned block by block with gradients", True),
+    TERMS: Refinement(_widen_terms, "contractions that only a sum reads, kept in 15 bits and rounded with the sum"),
     RESULTS: Refinement(_express_results, "results of contractions, returned as dequantized accumulators"),
 }
 """The refinements by name. Each is tried on top of the best program of the methods, and kept if it improves that."""
@@ -207,7 +216,7 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "fast": ("analytic_bias",),
     "balanced": (EQUALIZE, PRODUCTS, "empirical_bias"),
-    "best": (EQUALIZE, PRODUCTS, "empirical_bias", "closed_form", BLOCKS, RESULTS),
+    "best": (EQUALIZE, PRODUCTS, "empirical_bias", "closed_form", BLOCKS, TERMS, RESULTS),
 }
 """The methods that an effort tries, in order."""
 DEFAULT_EFFORT, MOST_EFFORT = "balanced", "best"

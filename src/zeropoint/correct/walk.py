@@ -31,6 +31,9 @@ from zeropoint.solve import is_quantized
 MEMORY = 440 << 20
 """The maximum number of bytes for the values of both networks. It limits the number of samples."""
 FLOAT_BYTES = 4
+RELEASED = 64 << 20
+"""The bytes of released values after which freed memory is given back. The values of many samples are small arrays,
+which the C library keeps, and the moments of a late kernel would come on top of them."""
 
 
 @dataclass(eq=False)
@@ -49,6 +52,11 @@ class WalkValue:
         """The value in the quantized network, dequantized to f32."""
         stored = self.stored[sample]
         return stored if self.kind is None else evaluate.dequantize(stored, self.kind)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of both forms."""
+        return sum(array.nbytes for form in (self.exact, self.stored) for array in form)
 
 
 @dataclass(eq=False)
@@ -108,13 +116,18 @@ class Walk:
         for argument, port in zip(block.args, self.program.inputs, strict=True):
             arrays = [np.asarray(sample[port.name]) for sample in samples]
             self.values[argument] = WalkValue(arrays, arrays)
-        last = last_readers(block)
+        last, released = last_readers(block), 0
         ops, exact_ops = computing(self.program), computing(self.reference or self.program)
         with np.errstate(all="ignore"):  # non-finite samples give non-finite values
             for op, exact_op in progress(list(zip(ops, exact_ops, strict=True)), "kernels"):
                 self._step(op, exact_op, len(samples))
                 for value in last.get(op, ()):
-                    self.values.pop(value, None)
+                    held = self.values.pop(value, None)
+                    released += 0 if held is None else held.bytes
+                    del held
+                if released >= RELEASED:
+                    give_back_memory()
+                    released = 0
 
     def _step(self, op: Operation, exact_op: Operation, count: int) -> None:
         inputs = [self.values[value] for value in activations(op)]

@@ -108,19 +108,27 @@ class CommonScaleSum:
         y = np.clip((total >> self.shift) + word(self.zero_point), self.storage_min, self.storage_max)
         return y.astype(smallest_dtype(self.storage_min, self.storage_max))
 
-    def constant_term(self, moved: int = 0) -> int:
-        """The sum of all terms without operands as one i32, modulo 2^32: 2^(N-1) - sum_i (z_i + moved) * A_i.
+    def constant_term(self, moved: Sequence[int] = ()) -> int:
+        """The sum of all terms without operands as one i32, modulo 2^32: 2^(N-1) - sum_i (z_i + moved_i) * A_i.
 
-        `moved` is the difference between stored integers and q_i. The total sum fits int32, so it is exact even if this
-        constant wraps around.
+        `moved` has the difference between stored integers and q_i of each operand, by default 0. The total sum fits
+        int32, so it is exact even if this constant wraps around.
         """
-        zeros = zip(self.zero_points, self.multipliers, strict=True)
-        exact = (1 << (self.shift - 1)) - sum((zero + moved) * factor for zero, factor in zeros)
+        terms = zip(self.zero_points, moved or (0,) * len(self.zero_points), self.multipliers, strict=True)
+        exact = (1 << (self.shift - 1)) - sum((zero + by) * factor for zero, by, factor in terms)
         return (exact - INT32_MIN) % (1 << 32) + INT32_MIN
 
     def error_bound(self, reach: Sequence[int]) -> float:
         """The maximum error of the sum before rounding, in output steps; reach_i = max|q_i - z_i|."""
         return sum(reach) * 0.5 / 2.0**self.shift
+
+    def error(
+        self, inputs: Sequence[AffineParameters], output: AffineParameters, signs: Sequence[int] | None = None
+    ) -> float:
+        """The same for these operands and signs. A factor that is exact has no error."""
+        ratios = np.asarray(scalars(inputs)[0]) / scalars([output])[0][0] * _signs(signs, len(inputs))
+        wrong = np.abs(np.ldexp(np.asarray(self.multipliers, np.float64), -self.shift) - ratios)
+        return float((wrong * [operand.reach for operand in inputs]).sum())
 
 
 @dataclass(frozen=True)
@@ -321,11 +329,20 @@ def _narrow_sum(
     if max(scales) >= 2**12 * out_scale:
         return None
     narrow = _is_8_bit(inputs, output)
+    if not narrow and _is_8_bit([], output):
+        found = CommonScaleSum.of(list(map(_as_held, inputs)), output, signs, multiplier_width=16)
+        if found.error(inputs, output, signs) <= NARROW_ERROR:
+            return found
     # Storage such as i16<-4096:4095> is in words whose bounds the sum has to hold, too.
     held = inputs if narrow else [_in_words(operand) for operand in inputs]
     found = CommonScaleSum.of(held, output, signs, multiplier_width=16 if narrow else 32)
     most = NARROW_ERROR if narrow else NARROW_ERROR_OF_WORDS
     return found if found.error_bound([operand.reach for operand in inputs]) <= most else None
+
+
+def _as_held(operand: AffineParameters) -> AffineParameters:
+    """The operand with the bounds of the words that its integers are stored in; one of 8 bits as it is."""
+    return operand if _is_8_bit([operand], operand) else _in_words(operand)
 
 
 def _in_words(operand: AffineParameters) -> AffineParameters:

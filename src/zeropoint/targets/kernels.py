@@ -290,6 +290,11 @@ class Target:
 
     If so, a contraction that only floats read is not requantized, and a sum that only floats read stays float.
     """
+    adds_words: bool = False
+    """Whether a sum can add the 16-bit result of a contraction to 8 bits.
+
+    If so, corrections may keep that result in 15 bits (`materialize/widen_terms.py`).
+    """
     unrounded_results: frozenset[str] = frozenset()
     """The logical kernels, contractions, that can return floats although the target has no `real_results`.
 

@@ -6,6 +6,7 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
   wildcards (`*u8`) to storage of these widths, and `without` lists kernels whose rows are left out.
 - `prefer = 16`: move rows whose output has this number of bits to the front.
 - `real_results = true`: contractions can return floats.
+- `adds_words = true`: a sum can add the 16-bit result of a contraction to 8 bits.
 - `unrounded_results = ["fully_connected"]`: these contractions can return floats, where a function needs it.
 - `unquantized_results = ["fully_connected"]`: these are integer kernels where a quantized file leaves the result float.
 - `cast_kernels = ["subtract"]`: these are integer kernels where operands and result have types in any case.
@@ -39,7 +40,15 @@ from zeropoint.targets.kernels import KernelRow, PortRule, QuantFunction, Relati
 from zeropoint.targets.logical_kernels import BINARY, CONTRACTIONS
 from zeropoint.targets.text import parse_port, parse_relation
 
-FLAGS = ("real_results", "between_casts", "fuses_products", "real_biases", "channel_scales", "joins_functions")
+FLAGS = (
+    "real_results",
+    "adds_words",
+    "between_casts",
+    "fuses_products",
+    "real_biases",
+    "channel_scales",
+    "joins_functions",
+)
 LISTS: Mapping[str, Collection[str]] = {
     "unrounded_results": CONTRACTIONS,
     "unquantized_results": CONTRACTIONS,

@@ -12,7 +12,7 @@ from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, Ou
 from zeropoint.codegen.kernels.requantize import channel_order, channels_stored, of_channels, side_by_side
 from zeropoint.codegen.kernels.scalars import plus_product
 from zeropoint.codegen.kernels.signed_zeros import SignedZeros
-from zeropoint.codegen.kernels.sum import summed
+from zeropoint.codegen.kernels.sum import summed, summed_words
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
@@ -282,8 +282,13 @@ class Integers(_IntegerSums):
 
     @property
     def channel_bytes(self) -> int:
-        """Bytes of one output channel."""
-        return self.epilogue.itemsize
+        """Bytes of one output channel. A sum of 16-bit results has 8 bits."""
+        return 1 if self._total is not None else self.epilogue.itemsize
+
+    @property
+    def _total(self) -> CommonScaleSum | None:
+        """The weighted sum with the residual."""
+        return None if self.residual is None else self.residual.total
 
     def order(self, isa: InstructionSet, count: int) -> IntArray:
         """(count, width): the channel, inside its group, of every element of `count` vectors."""
@@ -310,12 +315,15 @@ class Integers(_IntegerSums):
         """The results of a pixel."""
         if isinstance(self.epilogue, ComputedEpilogue):
             return self.epilogue.emit(f, isa, sums, parameters, added)
-        packed = self.epilogue.emit(f, isa, sums, parameters)
-        if added is None or self.residual is None or self.residual.total is None:
-            return packed
+        total = self._total
+        if added is None or self.residual is None or total is None:
+            return self.epilogue.emit(f, isa, sums, parameters)
         # The weighted sum has a multiplier for each operand, in the order of the program.
-        operands = [added, packed] if self.residual.first else [packed, added]
-        return summed(f, isa, self.residual.total, operands)
+        if self.epilogue.itemsize == 2:
+            words = self.epilogue.emit_words(f, isa, sums, parameters)
+            return summed_words(f, isa, total, words, len(sums), added, 1 if self.residual.first else 0)
+        packed = self.epilogue.emit(f, isa, sums, parameters)
+        return summed(f, isa, total, [added, packed] if self.residual.first else [packed, added])
 
     def pack(
         self, isa: InstructionSet, groups: ChannelGroups, weights: AnyArray, bias: IntArray, output: Output

@@ -192,16 +192,24 @@ class Epilogue:
     def emit(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> Value:
         """Requantize up to four vectors of accumulators to one vector, in channel order."""
         reader = ParameterReader(f, isa, parameters)
-        if self.behaviour is RequantizeBehaviour.FIXED16:
-            shorts = self._fixed16(f, isa, sums, reader)
-        elif self.behaviour is RequantizeBehaviour.FIXED32:
-            scaled = _fixed32(f, isa, sums, reader) if self.lifted is None else self._lifted(f, isa, sums, reader)
-            shorts = packed_shorts(f, isa, scaled)
-        else:
-            shorts = packed_shorts(f, isa, self._others(f, isa, sums, reader))
+        shorts = self._shorts(f, isa, sums, reader)
         if self.itemsize == 2:
-            return self._in_order(f, isa, shorts, len(sums), reader)
+            return _in_order(f, isa, self._clamped(f, isa, shorts, reader), len(sums))
         return packed_bytes(f, isa, shorts, len(sums), reader if self.clamped else None)
+
+    def emit_words(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> list[Value]:
+        """Results of 16 bits, as `packed_shorts` packs them."""
+        reader = ParameterReader(f, isa, parameters)
+        return self._clamped(f, isa, self._shorts(f, isa, sums, reader), reader)
+
+    def _shorts(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
+        """Results before the clamp, packed to i16."""
+        if self.behaviour is RequantizeBehaviour.FIXED16:
+            return self._fixed16(f, isa, sums, reader)
+        if self.behaviour is RequantizeBehaviour.FIXED32:
+            scaled = _fixed32(f, isa, sums, reader) if self.lifted is None else self._lifted(f, isa, sums, reader)
+            return packed_shorts(f, isa, scaled)
+        return packed_shorts(f, isa, self._others(f, isa, sums, reader))
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
         """The behaviours without a fast form. The packing that follows saturates."""
@@ -227,22 +235,15 @@ class Epilogue:
             results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
         return results
 
-    def _in_order(
-        self, f: Function, isa: InstructionSet, packed: Sequence[Value], count: int, reader: ParameterReader
-    ) -> Value:
-        """Clamp packed i16 of `count` vectors, and concatenate those of each lane in channel order."""
-        if self.clamped:
-            low, high = reader.take(isa.i16), reader.take(isa.i16)
-            packed = [f.intrinsic("smax", short, low) for short in packed]
-            packed = [f.intrinsic("smin", short, high) for short in packed]
-        each = 2 * isa.width
-        order = [
-            q // 2 * each + 8 * lane + 4 * (q % 2) + n
-            for lane in range(isa.lanes)
-            for q in range(count)
-            for n in range(4)
-        ]
-        return f.shuffle(packed[0], packed[-1], order)
+    def _clamped(
+        self, f: Function, isa: InstructionSet, packed: Sequence[Value], reader: ParameterReader
+    ) -> list[Value]:
+        """Packed i16 between the bounds."""
+        if not self.clamped:
+            return list(packed)
+        low, high = reader.take(isa.i16), reader.take(isa.i16)
+        packed = [f.intrinsic("smax", short, low) for short in packed]
+        return [f.intrinsic("smin", short, high) for short in packed]
 
     def _fixed16(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
         right = [reader.take(isa.i32) for _ in sums]
@@ -263,6 +264,15 @@ class Epilogue:
             return rounded
         offset = reader.take(isa.i16)
         return [f.add(short, offset) for short in rounded]
+
+
+def _in_order(f: Function, isa: InstructionSet, packed: Sequence[Value], count: int) -> Value:
+    """Packed i16 of `count` vectors, those of each lane concatenated in channel order."""
+    each = 2 * isa.width
+    order = [
+        q // 2 * each + 8 * lane + 4 * (q % 2) + n for lane in range(isa.lanes) for q in range(count) for n in range(4)
+    ]
+    return f.shuffle(packed[0], packed[-1], order)
 
 
 class ParameterReader:

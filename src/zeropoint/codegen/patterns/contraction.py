@@ -72,6 +72,8 @@ class ContractionMatch:
     arithmetic: Requantization | ComputedOutput | ExpressedMatch | None
     factor: RowFactor | None = None
     """The factor of each row of accumulators, which start at `bias`. Its numbers are `tail.other`."""
+    result_bits: int = 8
+    """The number of bits of an element of a requantized result, before a sum."""
 
     @property
     def windows(self) -> Windows | None:
@@ -97,11 +99,6 @@ class ContractionMatch:
     def source_reach(self) -> int:
         """The greatest |activation|."""
         return reach_of(self.source)
-
-    @property
-    def result_bits(self) -> int:
-        """The number of bits of an element of a requantized result."""
-        return 8 * element_dtype(element_of(self.tail.result)).itemsize
 
     @property
     def depthwise(self) -> bool:
@@ -158,7 +155,7 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     if isinstance(output, Declined):
         return output
     tail = summed(values, op) if takes_residual(weights) else Tail(op.result)
-    match = ContractionMatch(describe(op), source, weights, bias, tail, output)
+    match = ContractionMatch(describe(op), source, weights, bias, tail, output, result_bits=8 * dtype.itemsize)
     if not match.fits:
         return Declined("found accumulators that exceed 32 bits with the rounding term of fixed16")
     return match.match
@@ -192,7 +189,8 @@ def _of_scaled_rows(values: Values, op: RequantizeOp) -> Match | None:
     after = np.broadcast_to(np.zeros(1, np.int64) if bias is None else bias.astype(np.int64), starts.shape)
     factor = replace(scaled[1], bias=after)
     tail = Tail(op.result, other=factor.numbers)
-    match = ContractionMatch(describe(op), source, weights, starts, tail, output, factor)
+    bits = 8 * element_dtype(element_of(op.result)).itemsize
+    match = ContractionMatch(describe(op), source, weights, starts, tail, output, factor, bits)
     return match.match if match.fits and match.source_bytes == 1 else None
 
 

@@ -47,8 +47,9 @@ def summed(values: Values, op: RequantizeOp) -> Tail:
     if not isinstance(user, WeightedSumOp) or len(user.inputs) != 2:
         return Tail(op.result)
     other: SSAValue = user.inputs[1 - uses[0].index]
-    bytes_ = all(element_dtype(element_of(value)) == np.int8 for value in (op.result, other, user.result))
-    if not bytes_ or not values.has(other) or shape_of(other) != shape_of(op.result):
+    bytes_ = all(element_dtype(element_of(value)) == np.int8 for value in (other, user.result))
+    # The result of the contraction may have 16 bits, which are never stored.
+    if not bytes_ or user.sum.accumulator_width > 32 or not values.has(other) or shape_of(other) != shape_of(op.result):
         return Tail(op.result)
     return Tail(user.result, other=other, sum=user.sum, first=uses[0].index == 1)
 
