@@ -103,6 +103,8 @@ def exact_scales(channels: Array, scales: Array, most: int) -> Array:
         if count < most:
             exact[few[fits]] = np.abs(channels[few[fits]]).max(axis=1, initial=0) / count
         open_ &= ~fits
+        if not open_.any():
+            break
     return exact
 
 
