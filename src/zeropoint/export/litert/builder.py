@@ -85,7 +85,8 @@ class ModelBuilder:
         if quantized is not None and quantized.storage.type.width == WORD and quantized.zero_points.any():
             raise ExportError(
                 f"{name}: found 16-bit values with zero point {quantized.zero_points[0]}, expected 0, the only one "
-                "that LiteRT's 16-bit kernels have; quantize the float model for --target litert-16x8, or export to .onnx"
+                "that LiteRT's 16-bit kernels have; quantize the float model for --target litert-16x8, or export to "
+                ".onnx"
             )
         made = schema().TensorT()
         # By the schema's convention, buffer 0 is empty and means a computed tensor.
