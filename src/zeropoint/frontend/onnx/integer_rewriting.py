@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from zeropoint.frontend.onnx.tensors import read_tensor
 from zeropoint.ir.tensors import Array
@@ -26,15 +26,6 @@ class Quantized:
 def input_at(inputs: Sequence[str], index: int) -> str:
     """The name of an input of a node; empty if it is omitted."""
     return inputs[index] if index < len(inputs) else ""
-
-
-def constants_of(graph: GraphProto) -> dict[str, TensorProto]:
-    """The initializers, and the tensors of Constant nodes."""
-    found = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        tensors = [each.t for each in node.attribute if each.name == "value"] if node.op_type == "Constant" else []
-        found.update(zip(node.output, tensors, strict=False))
-    return found
 
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from zeropoint.frontend.onnx.inline_data import model_of
 from zeropoint.frontend.onnx.names import check_names
 from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
-from zeropoint.frontend.onnx.stated_ports import with_dequantized_ports, with_real_ports
+from zeropoint.frontend.onnx.stated_ports import with_real_ports
 from zeropoint.ir.program import Program
 from zeropoint.ir.verification import InvalidProgram, verify
 from zeropoint.progress import phase
@@ -94,7 +94,7 @@ def _imported(
         check_names(model)
         model = inline_functions(with_fused_operators(model, opset_of(model)))
         check_external_data(model, folder)
-        model = with_dequantized_ports(expand_qoperators(with_real_ports(model, folder), folder), folder)
+        model = expand_qoperators(with_real_ports(model, folder), folder)
         restore_hard_sigmoids(model, folder)
         restore_differences(model)
         fix_inputs(model.graph, constants)

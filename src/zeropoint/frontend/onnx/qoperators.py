@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from zeropoint.frontend.onnx.contributed_weights import (
     attention_weights,
@@ -23,13 +23,7 @@ from zeropoint.frontend.onnx.contributed_weights import (
     recurrent_weights,
 )
 from zeropoint.frontend.onnx.fake_quantization import fake_quantized, is_fake_quantize
-from zeropoint.frontend.onnx.integer_rewriting import (
-    IntegerRewriting,
-    Quantized,
-    attributes_of,
-    constants_of,
-    input_at,
-)
+from zeropoint.frontend.onnx.integer_rewriting import IntegerRewriting, Quantized, attributes_of, input_at
 from zeropoint.frontend.onnx.moved_constants import moved_constants
 from zeropoint.frontend.onnx.packed_operators import coded_weights, gathered_blocks
 from zeropoint.frontend.onnx.quantization import DEQUANTIZING, QUANTIZING, clipped
@@ -336,6 +330,15 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
     return found
 
 
+def _constants(graph: GraphProto) -> dict[str, TensorProto]:
+    """The initializers, and the tensors of Constant nodes."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        tensors = [each.t for each in node.attribute if each.name == "value"] if node.op_type == "Constant" else []
+        found.update(zip(node.output, tensors, strict=False))
+    return found
+
+
 def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     """The model with onnxruntime's operators on integers, and moves of quantized integers, rewritten to QDQ.
 
@@ -350,7 +353,7 @@ def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     changed = ModelProto()
     changed.CopyFrom(model)
     graph = changed.graph
-    run = IntegerRewriting(changed, folder, constants_of(model.graph))
+    run = IntegerRewriting(changed, folder, _constants(model.graph))
     run.taken = {name for node in nodes for name in (*node.input, *node.output)} | set(run.constants)
     moved = moved_constants(nodes, run.constants, _read_with_parameters, _is_move)
     run.known = {name: given for name, given in moved.items() if _has_one_scale(given.scale, run)}
