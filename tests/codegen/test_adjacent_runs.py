@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction_shape import ContractionShape
+from zeropoint.codegen.kernels.integer_arithmetic import Integers
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.numerics import RequantizeBehaviour
 

@@ -11,11 +11,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from codegen.contractions import Builder
 from codegen.exactness import HERE, assert_native_is_exact
-from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.computed import ComputedEpilogue
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.finite import Within
+from zeropoint.codegen.kernels.integer_arithmetic import Integers
 from zeropoint.codegen.kernels.known_scalars import Magnitude, known_of
 from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.codegen.llvm.isa import InstructionSet

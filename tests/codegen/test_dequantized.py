@@ -7,9 +7,10 @@ import pytest
 
 from codegen.emulation import EVERYWHERE
 from zeropoint.codegen.group import group
-from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats
+from zeropoint.codegen.kernels.arithmetic import Arithmetic
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.dequantized import PackedFloats
+from zeropoint.codegen.kernels.float_arithmetic import Floats
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.native import KernelOp

@@ -11,8 +11,8 @@ from xdsl.ir import SSAValue
 
 from codegen.contractions import Builder
 from codegen.exactness import HERE, assert_native_is_exact
-from zeropoint.codegen.kernels.arithmetic import Expressed
 from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.integer_arithmetic import Expressed
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.ir.program import Program

@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 
 from codegen.contractions import Builder, Case, Output, samples_of
 from codegen.exactness import HERE, assert_native_is_exact
-from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.integer_arithmetic import Integers
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
 from zeropoint.codegen.llvm.machine import assembly
 from zeropoint.codegen.lowering import steps_of

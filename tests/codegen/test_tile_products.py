@@ -21,9 +21,9 @@ from codegen.exactness import assert_native_is_exact
 from codegen.machines import runs_here
 from row_scaled import HOSTILE
 from zeropoint.codegen.aot.ahead_of_time import compile_to
-from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.contraction_shape import ContractionShape
+from zeropoint.codegen.kernels.integer_arithmetic import Integers
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.kernels.scaled_rows import ScaledRows
 from zeropoint.codegen.kernels.tile_products import TileProducts

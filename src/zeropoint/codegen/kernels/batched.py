@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from zeropoint.codegen.graph import row_major
 from zeropoint.codegen.kernels.access import row_addresses
-from zeropoint.codegen.kernels.arithmetic import Integers
 from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.integer_arithmetic import Integers
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, constant, i64, vector

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Expressed, Extended, Integers, Residual, TileSums
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Extended, Residual, TileSums
 from zeropoint.codegen.kernels.computed import Output
+from zeropoint.codegen.kernels.integer_arithmetic import Expressed, Integers
 from zeropoint.codegen.kernels.integers import lower_halves
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet

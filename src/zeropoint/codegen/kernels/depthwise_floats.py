@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import Floats
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
+from zeropoint.codegen.kernels.float_arithmetic import Floats
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64, vector

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Extended, Floats, Residual
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Extended, Residual
+from zeropoint.codegen.kernels.float_arithmetic import Floats
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Extended, Integers, Residual, TileSums, TileTarget
+from zeropoint.codegen.kernels.arithmetic import ChannelGroups, Extended, Residual, TileSums, TileTarget
 from zeropoint.codegen.kernels.computed import Output, parameters_of, rounding_of
+from zeropoint.codegen.kernels.integer_arithmetic import Integers
 from zeropoint.codegen.kernels.requantize import of_channels, side_by_side
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function

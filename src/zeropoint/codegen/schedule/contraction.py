@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from zeropoint.codegen.graph import ContractionSteps, EmittedKernel, Graph, Parameters, View
-from zeropoint.codegen.kernels.arithmetic import Arithmetic, Expressed, Floats, Integers, Residual
+from zeropoint.codegen.kernels.arithmetic import Arithmetic, Residual
 from zeropoint.codegen.kernels.blockwise import Blocks
 from zeropoint.codegen.kernels.computed import AnyEpilogue, ComputedEpilogue, ComputedOutput, Output
 from zeropoint.codegen.kernels.contraction import Contraction
@@ -18,6 +18,8 @@ from zeropoint.codegen.kernels.depthwise import Depthwise
 from zeropoint.codegen.kernels.depthwise_floats import FloatDepthwise
 from zeropoint.codegen.kernels.depthwise_shape import WindowShape
 from zeropoint.codegen.kernels.dequantized import PackedFloats
+from zeropoint.codegen.kernels.float_arithmetic import Floats
+from zeropoint.codegen.kernels.integer_arithmetic import Expressed, Integers
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.kernels.scaled_rows import ScaledRows
 from zeropoint.codegen.llvm.machine import CodegenError

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from zeropoint.codegen.graph import Buffer, Space, View, dense_view, row_major
-from zeropoint.codegen.kernels.arithmetic import Arithmetic, Floats, Integers
+from zeropoint.codegen.kernels.arithmetic import Arithmetic
 from zeropoint.codegen.kernels.batched import Batched, Packing
 from zeropoint.codegen.kernels.contraction import Contraction
+from zeropoint.codegen.kernels.float_arithmetic import Floats
+from zeropoint.codegen.kernels.integer_arithmetic import Integers
 from zeropoint.codegen.kernels.requantize import Epilogue
 from zeropoint.codegen.patterns.products import ProductDimensions, ProductMatch, product_of, reach_of_product
 from zeropoint.codegen.schedule.body import Body, named_form
