@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
 from zeropoint.calibrate import DataError
-from zeropoint.correct.effort import SampleParts
+from zeropoint.correct import SampleParts
 from zeropoint.frontend import ModelError
 from zeropoint.interp import InputError
 from zeropoint.ir.tensors import Array

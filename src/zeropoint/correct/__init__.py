@@ -1,15 +1,7 @@
 """Corrections: adjust constants of quantized kernels to bring outputs closer to float, judged on held-back samples."""
 
-from zeropoint.correct.effort import (
-    Attempt,
-    Corrections,
-    EffortFigures,
-    Equalized,
-    IntegerProducts,
-    check_methods,
-    correct,
-    judge_of,
-)
+from zeropoint.correct.corrections import Attempt, Corrections, EffortFigures, Equalized, IntegerProducts
+from zeropoint.correct.effort import check_methods, correct, judge_of
 from zeropoint.correct.judge import Judged, OutputNoise
 from zeropoint.correct.methods import (
     DEFAULT_EFFORT,

@@ -15,7 +15,7 @@ builtin.module attributes {zeropoint.corrections = [{name = "closed_form", salie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,173 +24,20 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 from zeropoint.calibrate import Progress, silent
 from zeropoint.correct.contractions import contraction_kernels, with_biases
+from zeropoint.correct.corrections import Attempt, Corrections, EffortFigures, Equalized, IntegerProducts
 from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.lock_step import with_other_biases
 from zeropoint.correct.methods import CORRECTIONS as NAMES
-from zeropoint.correct.methods import DECIDED_FIRST, EQUALIZE, METHODS, PRESETS, PRODUCTS, REFINEMENTS, Platform
+from zeropoint.correct.methods import DECIDED_FIRST, EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform
 from zeropoint.correct.sample_parts import SampleParts, Samples, some
 from zeropoint.correct.walk import fitting
 from zeropoint.errors import OptionError
 from zeropoint.interp import masked_run
 from zeropoint.ir.annotations import CORRECTIONS, EQUALIZED, Fact, facts_of, state_facts
 from zeropoint.ir.program import Program
-
-FAR = 20.0
-"""If the SQNR of the outputs is below this, in dB, there is a warning."""
-
-
-@dataclass(frozen=True)
-class EffortFigures:
-    """The SQNR of the worst output in dB, on all fitted samples and on the held-back ones."""
-
-    calibration: float
-    held: float
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A method that was tried, and the SQNR of the worst output in dB on the held-back samples."""
-
-    method: str
-    held: float
-
-
-@dataclass(frozen=True)
-class Equalized:
-    """The SQNR of the worst output on the held-back samples, in dB, without corrections, before and after
-    equalization."""
-
-    before: float
-    after: float
-    kept: bool
-    provisional: bool = False
-    """Whether `after` is with provisional ranges, because equalization was undone before a second calibration."""
-    cut: float = 0.0
-    """The share of the channels that clamps would cut. If not 0, equalization was undone at once; `after` is NaN."""
-
-    def __str__(self) -> str:
-        if self.cut:
-            return f"clamps would cut {100 * self.cut:.1f} % of the channels of other samples; undone"
-        ranges = " with provisional ranges" if self.provisional else ""
-        return f"{self.after:.2f} dB{ranges}, {self.before:.2f} dB without; {'kept' if self.kept else 'undone'}"
-
-
-@dataclass(frozen=True)
-class IntegerProducts:
-    """The SQNR of the worst output on the held-back samples, in dB, without corrections: with `count` contractions in
-    float before a function, and with integer operands for these."""
-
-    count: int
-    before: float
-    after: float
-    kept: bool
-
-    def __str__(self) -> str:
-        those = "the contraction" if self.count == 1 else f"the {self.count} contractions"
-        done = "kept" if self.kept else "undone"
-        return f"{self.after:.2f} dB, {self.before:.2f} dB with {those} in float; {done}"
-
-
-@dataclass(frozen=True)
-class Corrections:
-    """The result of an effort: the figures `before` and `after`, the `attempts` in order, and the method kept."""
-
-    effort: str
-    judges: str
-    before: EffortFigures | None = None
-    after: EffortFigures | None = None
-    attempts: tuple[Attempt, ...] = field(default=())
-    kept: str | None = None
-    equalized: Equalized | None = None
-    """The result of equalization; None if it was not tried or changes nothing."""
-    products: IntegerProducts | None = None
-    """The result of integer operands for contractions that are float otherwise; None if there are none."""
-    fitted: int = 0
-    """The number of fitted samples; 0 if the same samples judge."""
-    counted: bool = False
-    """Whether the outputs are positions or classes. `held` is then the share of elements that differ, in dB."""
-    refit: int = 0
-    """The number of samples in the second fit of the kept method, which gave the program; 0 if the first fit did.
-
-    All figures are those of the first fit.
-    """
-    refined: tuple[str, ...] = ()
-    """The refinements that were kept."""
-
-    @property
-    def all_kept(self) -> tuple[str, ...]:
-        """The method and the refinements that were kept, in order."""
-        return (*(() if self.kept is None else (self.kept,)), *self.refined)
-
-    def facts(self) -> list[Fact]:
-        """A fact for each method."""
-        before = self.before.held if self.before else 0.0
-        tried = ((EQUALIZE, self.equalized), (PRODUCTS, self.products))
-        first = [Fact(name, str(found), "calibrated", self.judges) for name, found in tried if found is not None]
-        return first + [
-            Fact(
-                attempt.method,
-                f"{attempt.held:.2f} dB, {before:.2f} dB without; "
-                + (self._end(attempt.method) if attempt.method in self.all_kept else "undone"),
-                "calibrated",
-                self.judges,
-            )
-            for attempt in self.attempts
-        ]
-
-    def _end(self, method: str) -> str:
-        """The end of a fact: that a method was kept, and whether it was fitted again."""
-        fitted = self.refit and method in self._fitted_again
-        return f"kept, after this figure fitted again to {self.refit} samples, these included" if fitted else "kept"
-
-    @property
-    def _fitted_again(self) -> list[str]:
-        """The methods and refinements of the second fit: those that depend on the samples."""
-        return [name for name in self.all_kept if name not in REFINEMENTS or REFINEMENTS[name].is_refitted]
-
-    def warnings(self) -> list[str]:
-        """A warning if the outputs are far from float on the samples that the program was judged on."""
-        after = self.after
-        if after is None or after.held >= FAR or self.counted:
-            return []
-        return [
-            f"found {after.held:.1f} dB at the worst output on {self.judges}, expected {FAR:g} dB or more; `zeropoint "
-            f"sensitivity` shows which kernels cause the loss; `--budget quality={FAR:g}` keeps some of them in float"
-        ]
-
-    def summary(self) -> str:
-        """One line: the SQNR of the worst output, and which methods were kept or undone."""
-        after, before = self.after, self.before
-        if after is None or before is None:
-            tried = ((EQUALIZE, self.equalized), (PRODUCTS, self.products))
-            found = "; ".join(f"{name}: {made}, on {self.judges}" for name, made in tried if made is not None)
-            return found or "no corrections"
-        done = [] if self.equalized is None else [(EQUALIZE, self.equalized.kept)]
-        done += [] if self.products is None else [(PRODUCTS, self.products.kept)]
-        done += [(attempt.method, attempt.method in self.all_kept) for attempt in self.attempts]
-        tried = ", ".join(f"{name} {'kept' if kept else 'undone'}" for name, kept in done) or "nothing to correct"
-        tried += self._again
-        if self.counted:
-            now, then = (100 * (1 - 10 ** (-each.held / 10)) for each in (after, before))
-            return f"{now:.2f} % of the worst output equal on {self.judges} ({then:.2f} % without corrections); {tried}"
-        fitted = f", {after.calibration:.1f} dB on the {self.fitted} that were fitted ({before.calibration:.1f})"
-        return (
-            f"worst output {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections)"
-            f"{fitted if self.fitted else ''}; {tried}"
-        )
-
-    @property
-    def _again(self) -> str:
-        """A note on the second fit."""
-        return f"; after these figures, {self._named} fitted again to {self.refit} samples" if self.refit else ""
-
-    @property
-    def _named(self) -> str:
-        *others, last = self._fitted_again
-        return f"{', '.join(others)} and {last} were" if others else f"{last} was"
 
 
 class Corrected(NamedTuple):
