@@ -12,5 +12,5 @@ func.func @main(%x: tensor<4x8xi8>) -> (tensor<4x2xi32>, tensor<4x2xi32>, tensor
 }
 // CHECK-LABEL: func.func @main
 // CHECK:       stablehlo.dot_general %x, %small, {{.*}} {zeropoint.dot_form = "u8s8_pairs"}
-// CHECK:       stablehlo.dot_general %x, %large, {{.*}} {zeropoint.dot_form = "u8s8_pairs_split"}
+// CHECK:       stablehlo.dot_general %x, %large, {{.*}} {zeropoint.dot_form = "u8s16_pairs"}
 // CHECK:       stablehlo.dot_general %x, %x, {{.*}} {zeropoint.dot_form = "u8s8_pairs_split"}
