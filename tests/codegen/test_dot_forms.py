@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, TensorType, i32
 
+from codegen.contractions import Builder, Output
 from codegen.exactness import HERE
 from zeropoint.codegen.dot_forms import choose_dot_forms, forms_of
 from zeropoint.codegen.llvm.machine import CodegenError
@@ -14,6 +15,7 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.annotations import DOT_FORM
 from zeropoint.ir.contractions import ContractionOp
 from zeropoint.ir.program import Program
+from zeropoint.ir.stablehlo import DotDimensions, DotGeneralOp
 from zeropoint.ir.text import parse_program
 from zeropoint.ir.verification import InvalidProgram
 from zeropoint.numerics.dot_forms import FORMS
@@ -228,3 +230,19 @@ def test_products_that_kernels_do_not_multiply_as_bytes_have_no_form(other: int,
     program = choose_dot_forms(of_activations(0, other, terms), "avx2")
     (op,) = [op for op in program.entry.ops if isinstance(op, ContractionOp)]
     assert DOT_FORM not in op.attributes
+
+
+def test_a_product_of_two_activations_has_no_form_of_16_bits() -> None:
+    net = Builder([(3, 1, 36), (3, 36, 16)], seed=1)
+    product = net.insert(
+        DotGeneralOp(
+            *(net.centred(value, 0) for value in net.values),
+            TensorType(i32, (3, 1, 16)),
+            DotDimensions((0,), (0,), (2,), (1,)),
+        )
+    )
+    product.owner.attributes[DOT_FORM] = StringAttr("u8s16_pairs")
+    output = Output("fixed32", False, (-12.0, -9.0), 3, (-128, 127), 0)
+    program = net.finish(net.requantized(product, output, 2))
+    with pytest.raises(CodegenError, match="constant weights in one group"):
+        choose_dot_forms(program, "avx2")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import TensorType, i32
 
 from codegen import contractions
 from codegen.c_programs import WARNINGS
@@ -33,6 +34,7 @@ from zeropoint.codegen.llvm.machine import CodegenError, Loaded
 from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.llvm.tile_registers import TileRegisters, TileShape
 from zeropoint.codegen.lowering import steps_of
+from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
 from zeropoint.lower import integer_program
 from zeropoint.numerics import RequantizeBehaviour
 
@@ -79,6 +81,33 @@ def test_convolutions_have_the_bits_of_the_interpreter(name: str, isa: Instructi
     assert all(kernel.in_tiles(isa) for kernel in kernels)
     assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3), guarded=True)
     assert_native_is_exact(case.program, case.samples, isa, threads=(1, 2), guarded=False)
+
+
+def between(padding: int) -> contractions.Case:
+    """A transposed convolution whose strides exceed its kernel: most results have no products."""
+    given, result = (1, 130, 3, 17), (1, 15, 5 + 2 * padding, 33 + 2 * padding)
+    net = contractions.Builder([given], seed=1)
+    weights = net.random.integers(-127, 128, (15, 130, 1, 1)).astype(np.int8)
+    sums = ConvolutionOp(
+        net.values[0],
+        net.constant(weights),
+        TensorType(i32, result),
+        ConvolutionLayout.channels_first(2),
+        padding=[(padding, padding)] * 2,
+        lhs_dilation=[2, 2],
+    )
+    output = contractions.Output("fixed16", True, (-14.0, -10.0), 3, (-128, 127), 1000)
+    return contractions.Case(
+        net.finish(net.requantized(net.insert(sums), output, 1)), contractions.samples_of(net, [given])
+    )
+
+
+@pytest.mark.parametrize("isa", ROWS)
+@pytest.mark.parametrize("padding", [0, 1])
+def test_pixels_without_products_are_biases(padding: int, isa: InstructionSet) -> None:
+    case = between(padding)
+    assert any(kernel.in_pixel == 0 for kernel in contractions_of(case))
+    assert_native_is_exact(case.program, case.samples, isa, threads=(1, 3))
 
 
 @pytest.mark.parametrize("isa", ROWS)

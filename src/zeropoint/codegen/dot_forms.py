@@ -58,7 +58,7 @@ def name_dot_forms(program: Program, isa: InstructionSet) -> None:
             continue
         greatest, named = _greatest(op, program.weights), op.attributes.get(DOT_FORM)
         if isinstance(named, StringAttr):
-            _check(op, named.data, isa, greatest)
+            _check(op, named.data, isa, greatest, program.weights)
         elif greatest is not None:
             fitting = (name for name in forms_of(isa) if _fits(FORMS[name], op, greatest, program.weights))
             op.attributes[DOT_FORM] = StringAttr(next(fitting))
@@ -88,7 +88,7 @@ def _greatest(op: ContractionOp, weights: Weights) -> int | None:
     return max(int(constant.max(initial=0)), -int(constant.min(initial=0)))
 
 
-def _check(op: ContractionOp, name: str, isa: InstructionSet, greatest: int | None) -> None:
+def _check(op: ContractionOp, name: str, isa: InstructionSet, greatest: int | None, weights: Weights) -> None:
     try:
         limit = dot_form(name).weight_limit
     except ValueError as error:
@@ -102,6 +102,10 @@ def _check(op: ContractionOp, name: str, isa: InstructionSet, greatest: int | No
     if name not in forms_of(isa):
         listed = ", ".join(forms_of(isa))
         raise CodegenError(f"{describe(op)}: found dot form '{name}', expected one of {isa.name}: {listed}", op)
+    if FORMS[name].wide and not _takes_wide(op, weights):
+        raise CodegenError(
+            f"{describe(op)}: found dot form '{name}', expected constant weights in one group and one batch", op
+        )
     if greatest > limit:
         raise CodegenError(
             f"{describe(op)}: found weights up to {greatest}, expected at most {limit} in dot form '{name}', "

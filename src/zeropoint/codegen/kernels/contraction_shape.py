@@ -111,9 +111,10 @@ class ContractionShape:
         Such tiles also have the pixels between the rows, which are multiplied and not stored. They are used if they are
         much fewer: each block of tiles reads all weights of its group.
         """
-        pitch, gap = divmod(self.in_row, self.in_pixel)
+        # A piece of a transposed convolution without weights reads the same pixel for all results.
+        pitch, gap = divmod(self.in_row, self.in_pixel) if self.in_pixel else (0, 0)
         alone = self.rows * -(-self.width // ROWS)
-        return pitch if not gap and -(-self._pixels_across(pitch) // ROWS) <= CROSSING * alone else 0
+        return pitch if pitch and not gap and -(-self._pixels_across(pitch) // ROWS) <= CROSSING * alone else 0
 
     def _pixels_across(self, pitch: int) -> int:
         """The number of pixels from the first to the last one, with those between the rows."""
