@@ -27,6 +27,8 @@ FLOATS = Output("float32-rne", True, (-8.0, -2.0), 5, (-(1 << 15), (1 << 15) - 1
 NARROW = CommonScaleSum((256, 15000), (0, -5), 14, 2, -128, 127)
 WIDE = CommonScaleSum((-3000, 1 << 17), (0, 100), 20, -128, -128, 100)
 CHANNELS = (1, 24, 40, 72, 200)
+FEW = (24, 72)
+"""A partial vector, and a partial group: what an output or factors change is the same in other groups."""
 
 
 def projection(channels: int, output: Output, total: CommonScaleSum, *, residual_first: bool) -> Case:
@@ -55,7 +57,7 @@ def kernels(program: Program, isa: InstructionSet) -> list[object]:
 def test_words_are_added_before_they_are_rounded_to_bytes(
     isa: InstructionSet, output: Output, total: CommonScaleSum
 ) -> None:
-    for channels in CHANNELS:
+    for channels in CHANNELS if (output, total) == (WORDS, NARROW) else FEW:
         case = projection(channels, output, total, residual_first=channels % 16 == 8)
         (kernel,) = kernels(case.program, isa)
         assert isinstance(kernel, Contraction)
