@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import zeropoint as zp
+from zeropoint.export.litert.runtime import LiteRTFile
 
 SHAPE = (2, 1, 3, 2, 2, 3, 2)
 
@@ -32,12 +33,11 @@ DATA = [{"x": np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float
 @pytest.mark.parametrize("fill", [0.0, 1.5])
 @pytest.mark.parametrize("low", [(1, 0, 0, 0, 0, 0, 2), (0, 0, 0, 1, 1, 1, 0)])
 def test_dimensions_without_padding_are_merged(fill: float, low: tuple[int, ...], tmp_path: Path) -> None:
-    runtime = pytest.importorskip("zeropoint.export.litert.runtime")
     pytest.importorskip("ai_edge_litert.interpreter", reason="needs LiteRT")
     model = zp.quantize(padded(fill, low), DATA, target="litert", effort="none")
     model.export(tmp_path / "m.tflite")
     again = zp.quantize(tmp_path / "m.tflite", target="litert", effort="none")
-    file = runtime.LiteRTFile(tmp_path / "m.tflite", reference=True)
+    file = LiteRTFile(tmp_path / "m.tflite", reference=True)
     for sample in DATA:
         np.testing.assert_array_equal(file(sample)["y"], model(sample)["y"])
         np.testing.assert_array_equal(again(sample)["y"], model(sample)["y"])

@@ -9,6 +9,7 @@ import pytest
 
 import zeropoint as zp
 from zeropoint.codegen.runtime.native import NativeProgram
+from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.interp import Interpreter
 
 DIFFERENCE = """func.func @main(%x: tensor<70x6xf32> {zeropoint.name = "x"})
@@ -27,12 +28,11 @@ DATA = [{"x": np.random.default_rng(seed).integers(0, 16, (70, 6)).astype(np.flo
 
 def test_files_and_programs_have_the_same_integers(tmp_path: Path) -> None:
     """The program had 128 steps, because its cast divided in f32: 4 % of the differences were a step off."""
-    runtime = pytest.importorskip("zeropoint.export.litert.runtime")
     pytest.importorskip("ai_edge_litert.interpreter", reason="needs LiteRT")
     model = zp.quantize(DIFFERENCE, DATA, target="litert", effort="none")
     assert model.quantization is not None
     model.export(tmp_path / "m.tflite")
-    file = runtime.LiteRTFile(tmp_path / "m.tflite", reference=True)
+    file = LiteRTFile(tmp_path / "m.tflite", reference=True)
     again = zp.quantize(tmp_path / "m.tflite", target="litert", effort="none")
     native = NativeProgram(model.program)
     for sample in DATA:

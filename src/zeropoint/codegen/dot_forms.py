@@ -7,8 +7,8 @@ becomes, for avx2 and weights up to 127,
 ```mlir
 %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {zeropoint.dot_form = "u8s16_pairs"} : ...
 ```
-Products of two activations and convolutions of groups have `u8s8_pairs_split` there.
-In a product of two activations, as in attention, the second operand is read as weights up to 128. The zero point of the
+Products of two activations or in batches, and convolutions of several groups, have `u8s8_pairs_split` there. In a
+product of two activations, as in attention, the second operand is read as weights up to 128. The zero point of the
 first operand may be subtracted first (`convert(x) - z`). That of the second must be 0.
 
 A form that the program names already is kept, if the instruction set has it and no sum in it can saturate. Native code
@@ -104,7 +104,9 @@ def _check(op: ContractionOp, name: str, isa: InstructionSet, greatest: int | No
         raise CodegenError(f"{describe(op)}: found dot form '{name}', expected one of {isa.name}: {listed}", op)
     if FORMS[name].wide and not _takes_wide(op, weights):
         raise CodegenError(
-            f"{describe(op)}: found dot form '{name}', expected constant weights in one group and one batch", op
+            f"{describe(op)}: found dot form '{name}', expected constant weights in one group and one batch; "
+            f"remove {DOT_FORM}",
+            op,
         )
     if greatest > limit:
         raise CodegenError(

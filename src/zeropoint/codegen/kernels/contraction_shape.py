@@ -166,8 +166,9 @@ class ContractionShape:
         return total
 
     def _step(self, pixels: int, count: int) -> float:
-        """The estimated cycles for the products of a step: two instructions per cycle."""
-        # Operands of 16 bits take two instructions a pixel, and each of two products a sum. These run three per cycle.
+        """The estimated cycles for the products of a step."""
+        # Dot products run two per cycle. With 16 bits, a pixel takes two instructions for its operands, and a vector
+        # two products and two sums. Of these, three run per cycle.
         return pixels * (2 + 4 * count) / 3 if self.arithmetic.wide else pixels * count / 2
 
     def _cost_in_tiles(self, columns: Split) -> float:

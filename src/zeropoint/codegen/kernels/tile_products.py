@@ -123,20 +123,14 @@ class TileProducts(ContractionTasks):
         # A chunk of a pass takes about as long as a pixel of the epilogue.
         parts = self._chunks(count) + BLOCK_TILES * self.height
         self.prefetch_group(self.shape.tiles(self.isa, count), parts, self.shape.group_bytes(self.isa, count))
-        if self.together == 1:
-            f.loop(low, high, 1, lambda index, _: self._blocks_together(group, index, f.add(index, 1)))
-        else:
-            self._in_steps(group, low, high)
 
-    def _in_steps(self, group: ChannelGroup, low: Value, high: Value) -> None:
-        """Emit the blocks `low` to `high`, of which `together` share the weights of a span."""
-        f, step = self.f, self.together
-        f.loop(
-            low, high, step, lambda first, _: self._blocks_together(group, first, f.minimum(f.add(first, step), high))
-        )
+        def together(first: Value, _: list[Value]) -> None:
+            self._blocks_together(group, first, f.minimum(f.add(first, self.together), high))
+
+        f.loop(low, high, self.together, together)
 
     def _blocks_together(self, group: ChannelGroup, first: Value, last: Value) -> None:
-        """Emit some blocks: their accumulators span by span, then their epilogues."""
+        """Emit the blocks `first` to `last`, which share the weights of a span; only `first` if blocks are alone."""
         f, count = self.f, group.count
 
         def each(emit: Callable[[TileBlock], None]) -> None:
