@@ -5,6 +5,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.simplify.add_masks import add_masks
 from zeropoint.simplify.bound_log_masks import bound_log_masks
+from zeropoint.simplify.cast_ports import cast_ports
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.drop_zero_terms import drop_zero_terms
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
@@ -27,6 +28,7 @@ __all__ = [
     "PASSES",
     "add_masks",
     "bound_log_masks",
+    "cast_ports",
     "decompose_batch_norm",
     "drop_zero_terms",
     "fold_batch_norm",
@@ -56,6 +58,7 @@ PASSES = (
     single_positions,
     fold_positions,
     fold_constants,
+    cast_ports,
     drop_zero_terms,
     add_masks,
     bound_log_masks,

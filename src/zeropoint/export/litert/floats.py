@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, f32, i1, i32
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
 from zeropoint.export.litert.broadcasts import MOST_DIMENSIONS, is_repeated_in_arithmetic
-from zeropoint.export.litert.builder import OperatorOptions
+from zeropoint.export.litert.builder import TYPES, OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
 from zeropoint.export.litert.products import matmul
@@ -29,11 +30,12 @@ from zeropoint.export.sorts import first_taken, sorted_axis
 from zeropoint.export.spread_constants import before_broadcasts
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.bounds import Bounds
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.litert_schema import schema
 
 LitertFloatConverter = Callable[[Any, LitertEmission], None]
 
@@ -380,7 +382,27 @@ def iota(op: hlo.IotaOp, emit: LitertEmission) -> None:
     emit.made[op.results[0]] = kind
 
 
+def port_cast(op: StorageCastOp | hlo.BitcastConvertOp, emit: LitertEmission) -> None:
+    """No operator, between stored integers and a quantized value: a tensor has its integers and their parameters.
+
+    Raises ExportError for a bit cast elsewhere, and for a result of the other sign.
+    """
+    given, result = op.operands[0], op.results[0]
+    held = emit.made.get(given)
+    if held is None:
+        raise missing_in_float(op, "LiteRT")
+    index = emit.tensors[given, held]
+    tensor = emit.builder.tensors[index]
+    named = getattr(schema().TensorType, TYPES[element_dtype(element_of(result)).name])
+    returned = any(isinstance(use.operation, ReturnOp) for use in result.uses)
+    if tensor.quantization is None or (returned and tensor.type != named):
+        raise missing_in_float(op, "LiteRT")
+    emit.alias(result, element_of(result), index)
+
+
 OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
+    hlo.BitcastConvertOp: port_cast,
+    StorageCastOp: port_cast,
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     **dict.fromkeys(LOGICAL, logical),

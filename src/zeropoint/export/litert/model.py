@@ -14,7 +14,7 @@ from xdsl.ir import OpResult
 from zeropoint.expand import expand_functions
 from zeropoint.export.exact_contractions import contract_in_float
 from zeropoint.export.kernel_rules import KernelRules
-from zeropoint.export.kernels import ExportKernel, read_storage
+from zeropoint.export.kernels import ExportKernel, cast_storage, read_storage
 from zeropoint.export.layout import image_layout
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
@@ -56,7 +56,7 @@ def litert_model(
     emit = LitertEmission(ModelBuilder(), program.weights)
     inputs: dict[str, int] = {}
     for port, argument in zip(program.inputs, program.entry.args, strict=True):
-        kind = read_storage(argument) if integer_io else element_of(argument)
+        kind = cast_storage(argument) or (read_storage(argument) if integer_io else element_of(argument))
         inputs[port.name] = emit.declare(argument, kind, port.name)
     terminator = program.entry.last_op
     assert isinstance(terminator, ReturnOp)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.onnx.clamps import repeated_bounds
-from zeropoint.export.onnx.constants import iota, stored_constant
+from zeropoint.export.onnx.constants import iota
 from zeropoint.export.onnx.contractions import channels_first, conv_attributes, matmul
 from zeropoint.export.onnx.differences import difference, is_fused_difference
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
@@ -23,12 +23,19 @@ from zeropoint.export.onnx.positions import scattered_at_computed
 from zeropoint.export.onnx.reductions import reduction
 from zeropoint.export.onnx.running_sums import windowed
 from zeropoint.export.onnx.spread import spread
+from zeropoint.export.onnx.storage_casts import bit_cast, storage_cast
 from zeropoint.export.scatters import combination
 from zeropoint.export.sorts import sorted_axis
 from zeropoint.ir import chlo
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.constants import splat_value
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizeRegionOp,
+    StorageCastOp,
+    UniformQuantizedType,
+)
 from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
@@ -353,8 +360,16 @@ def broadcast(op: hlo.BroadcastInDimOp, emit: OnnxEmission) -> None:
 def cast(op: QuantizeCastOp | DequantizeCastOp, emit: OnnxEmission) -> None:
     """QuantizeLinear or DequantizeLinear, for casts of the model that are in no kernel."""
     kind, value = element_of(op.results[0]), op.operands[0]
+    if isinstance(op, DequantizeCastOp) and all(_reads_integers(use, element_of(value)) for use in op.result.uses):
+        return
     source = emit.operand(value, emit.made.get(value, element_of(value)))
     emit.put(op.results[0], emit.cast(source, kind, emit.name(op.results[0])))
+
+
+def _reads_integers(use: Use, kind: Attribute) -> bool:
+    """Whether a kernel reads a dequantized value in the type that it has, which `OnnxEmission.operand` looks up."""
+    reader = use.operation
+    return isinstance(reader, QuantizeRegionOp) and reader.input_specs.data[use.index] == kind
 
 
 OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
@@ -384,7 +399,8 @@ OPERATORS: Mapping[type[Operation], OnnxFloatConverter] = {
     hlo.SliceOp: slice_,
     hlo.TransposeOp: transpose,
     DequantizeCastOp: cast,
-    StorageCastOp: stored_constant,
+    StorageCastOp: storage_cast,
+    hlo.BitcastConvertOp: bit_cast,
     QuantizeCastOp: cast,
 }
 """The rule of each float op of StableHLO."""

@@ -8,6 +8,7 @@ becomes
 %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>
 ```
 C++ StableHLO takes the bits of unsigned storage for those of signed integers. There is no way back, and no need of one.
+Integers that `quant.scast` gives a type, or takes from it, have their highest bit flipped (`stablehlo.xor`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from collections.abc import Iterator
 
 import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from zeropoint.ir.constants import constant_op
+from zeropoint.ir.constants import constant_array, constant_op
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import UniformQuantizedType
-from zeropoint.ir.stablehlo import BitcastConvertOp, ConstantOp
-from zeropoint.ir.tensors import with_element
+from zeropoint.ir.quant import StorageCastOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import BitcastConvertOp, BroadcastInDimOp, ConstantOp, XorOp
+from zeropoint.ir.tensors import element_dtype, element_of, with_element
 from zeropoint.quant_passes.reference_forms.rewriting import quantized
 
 
@@ -38,6 +39,8 @@ def make_signed(program: Program) -> None:
     ]
     if any(unsigned(value) for value in outside):
         return
+    casts = [op for op in program.module.walk() if isinstance(op, StorageCastOp)]
+    flip = [op for op in casts if unsigned(op.input) or unsigned(op.result)]
     for value in list(_values(program)):
         kind = unsigned(value)
         if kind is None:
@@ -46,6 +49,8 @@ def make_signed(program: Program) -> None:
             _shift(value.owner, kind, program)
         else:
             Rewriter.replace_value_with_new_type(value, with_element(value, kind.signed))
+    for op in flip:
+        _flip(op, program)
 
 
 def unsigned(value: SSAValue) -> UniformQuantizedType | None:
@@ -70,3 +75,26 @@ def _shift(op: ConstantOp, kind: UniformQuantizedType, program: Program) -> None
     made = constant_op(signless.astype(stored.dtype), program.weights, quantized=kind.signed, location=op.location)
     Rewriter.insert_op(made, InsertPoint.before(op))
     Rewriter.replace_op(op, [], [made.output])
+
+
+def _flip(op: StorageCastOp, program: Program) -> None:
+    """Flip the top bit of the integers that a cast reads or returns."""
+    reads = quantized(op.result) is not None
+    value = op.input if reads else op.result
+    dtype = element_dtype(element_of(value))
+    top = np.array(np.iinfo(dtype).min, dtype)
+    array = constant_array(value, program.weights)
+    if array is not None:
+        made: list[Operation] = [constant_op(array ^ top, program.weights, location=op.location)]
+    else:
+        bit = constant_op(top, program.weights, location=op.location)
+        spread = BroadcastInDimOp(bit.output, value.type, [])
+        made = [bit, spread, XorOp(value, spread.result)]
+    for one in made:
+        one.location = op.location
+    Rewriter.insert_op(made, InsertPoint.before(op) if reads else InsertPoint.after(op))
+    flipped = made[-1].results[0]
+    if reads:
+        op.operands[0] = flipped
+    else:
+        value.replace_uses_with_if(flipped, lambda use: use.operation is not made[-1])

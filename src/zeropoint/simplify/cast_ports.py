@@ -1,0 +1,156 @@
+"""Turns the arithmetic that (de)quantizes integer inputs and outputs of a quantized model into casts.
+
+```mlir
+%0 = stablehlo.convert %x : (tensor<4xui8>) -> tensor<4xf32>
+%1 = stablehlo.subtract %0, %zero_points : tensor<4xf32>
+%2 = stablehlo.multiply %1, %scales : tensor<4xf32>
+```
+of an argument `%x` becomes
+```mlir
+%0 = stablehlo.bitcast_convert %x : (tensor<4xui8>) -> tensor<4xi8>
+%1 = quant.scast %0 : tensor<4xi8> to tensor<4x!quant.uniform<u8:f32, 0.5:128>>
+%2 = quant.dcast %1 : tensor<4x!quant.uniform<u8:f32, 0.5:128>> to tensor<4xf32>
+```
+if scales and zero points are one number each. What `divide`, `round_nearest_even`, `add`, `clamp` and `convert` make
+for a result becomes `quant.qcast`, `quant.scast` and `stablehlo.bitcast_convert`. So the kernels at the ports have the
+parameters of the file. The argument of a model that states no quantization elsewhere is not changed, because such
+arithmetic may be preprocessing.
+
+Source: the ONNX operator specification, "DequantizeLinear" and "QuantizeLinear".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from zeropoint.ir.annotations import PINNED
+from zeropoint.ir.constants import splat_value
+from zeropoint.ir.dead_code import remove_dead_ops
+from zeropoint.ir.program import Program
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, StorageCastOp, UniformQuantizedType
+from zeropoint.ir.quant.storage import signedness_of, type_is_signed, type_width
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BitcastConvertOp,
+    ClampOp,
+    ConvertOp,
+    DivideOp,
+    MultiplyOp,
+    RoundNearestEvenOp,
+    SubtractOp,
+)
+from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.weights import Weights
+from zeropoint.simplify.statements import rewrite
+
+_Op = TypeVar("_Op", bound=Operation)
+WIDTHS = (8, 16)
+"""The widths of stored activations."""
+
+
+def _storage(value: SSAValue) -> Storage | None:
+    """The whole range of the integers of a port; None for other values."""
+    kind = element_of(value)
+    if signedness_of(kind) is None or type_width(kind) not in WIDTHS:
+        return None
+    return Storage.of(f"{'i' if type_is_signed(kind) else 'u'}{type_width(kind)}")
+
+
+def _type(storage: Storage, scale: float | None, zero_point: float | None) -> UniformQuantizedType | None:
+    """The quantized type of parameters; None for those that no type has."""
+    if scale is None or not (np.isfinite(scale) and scale > 0):
+        return None
+    if zero_point is None or not storage.minimum <= zero_point <= storage.maximum or zero_point != int(zero_point):
+        return None
+    return UniformQuantizedType.per_layer(storage, scale, int(zero_point))
+
+
+def _made_by(value: SSAValue, kind: type[_Op]) -> _Op | None:
+    """The op of a kind that makes a value."""
+    return value.owner if isinstance(value.owner, kind) else None
+
+
+def _bits(value: SSAValue, storage: Storage) -> list[Operation]:
+    """The casts between a port's integers and signless ones of the same bits; none for signless ones."""
+    kind, signless = element_of(value), storage.mlir_type
+    return [] if kind == signless else [BitcastConvertOp(value, with_element(value, signless))]
+
+
+@dataclass
+class CastInput(RewritePattern):
+    """(convert(argument) - zero point) * scale -> `quant.dcast` of the argument."""
+
+    weights: Weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MultiplyOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrite one dequantized argument."""
+        difference = _made_by(op.lhs, SubtractOp)
+        converted = _made_by(op.lhs if difference is None else difference.lhs, ConvertOp)
+        if converted is None or not isinstance(converted.operand, BlockArgument):
+            return
+        argument, zero = converted.operand, 0.0 if difference is None else splat_value(difference.rhs, self.weights)
+        storage = _storage(argument)
+        kind = None if storage is None else _type(storage, splat_value(op.rhs, self.weights), zero)
+        if storage is None or kind is None or not isinstance(element_of(op.result), Float32Type):
+            return
+        made = _bits(argument, storage)
+        made.append(StorageCastOp(made[-1].results[0] if made else argument, with_element(argument, kind)))
+        made.append(DequantizeCastOp(made[-1].results[0], op.result.type))
+        for one in made:
+            one.location = op.location
+        rewriter.replace(op, made)
+
+
+@dataclass
+class CastOutput(RewritePattern):
+    """convert(clamp(round(x / scale) + zero point)) that is returned -> `quant.qcast`."""
+
+    weights: Weights
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConvertOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrite one quantized result."""
+        storage, clamped = _storage(op.result), _made_by(op.operand, ClampOp)
+        if storage is None or clamped is None or not all(isinstance(use.operation, ReturnOp) for use in op.result.uses):
+            return
+        ends = [splat_value(bound, self.weights) for bound in (clamped.min, clamped.max)]
+        added = _made_by(clamped.operand, AddOp)
+        rounded = _made_by(clamped.operand if added is None else added.lhs, RoundNearestEvenOp)
+        ratio = None if rounded is None else _made_by(rounded.operand, DivideOp)
+        if ratio is None or ends != [storage.minimum, storage.maximum]:
+            return
+        zero = 0.0 if added is None else splat_value(added.rhs, self.weights)
+        kind = _type(storage, splat_value(ratio.rhs, self.weights), zero)
+        if kind is None or not isinstance(element_of(ratio.lhs), Float32Type):
+            return
+        quantized = QuantizeCastOp(ratio.lhs, with_element(ratio.lhs, kind))
+        stored = StorageCastOp(quantized.result, with_element(ratio.lhs, storage.mlir_type))
+        made: list[Operation] = [quantized, stored]
+        if stored.result.type != op.result.type:
+            made.append(BitcastConvertOp(stored.result, op.result.type))
+        for one in made:
+            one.location = op.location
+        rewriter.replace(op, made)
+
+
+def _states_quantization(program: Program) -> bool:
+    """Whether a model has casts to quantized types, or weights of such types."""
+    return any(isinstance(op, QuantizeCastOp) or PINNED in op.attributes for op in program.entry.ops)
+
+
+def cast_ports(program: Program) -> Program:
+    """A copy in which integer ports of a quantized model are casts of quantized values."""
+    program = program.for_change()
+    rewrite(program, CastOutput(program.weights))
+    if _states_quantization(program):
+        rewrite(program, CastInput(program.weights))
+    remove_dead_ops(program.entry)
+    return program
