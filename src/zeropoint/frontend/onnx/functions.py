@@ -1,14 +1,16 @@
 """Local functions of a model. They are checked, then inlined by `onnx.inliner`.
 
 The inliner has no limits. Without the checks, recursive functions, or functions whose size doubles at each level of
-calls, would exhaust memory.
+calls, would exhaust memory. Nor does it apply the defaults of functions' attributes, so calls are given them first.
+
+Source: ONNX's specification of the intermediate representation, "Functions".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from onnx import FunctionProto, ModelProto, NodeProto, inliner
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, inliner
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
@@ -56,11 +58,55 @@ def _size(key: _Key, functions: Mapping[_Key, FunctionProto], known: dict[_Key, 
     return known[key]
 
 
+def _default(function: FunctionProto, name: str, functions: Mapping[_Key, FunctionProto]) -> AttributeProto | None:
+    """What an attribute is if a call leaves it out; None if the nodes that refer to it are without it, too.
+
+    Without a default of its own, it has that of the functions whose attributes refer to it. Raises ModelError if they
+    differ.
+    """
+    for attribute in function.attribute_proto:
+        if attribute.name == name:
+            return attribute
+    wanted: dict[bytes, AttributeProto | None] = {}
+    for node in _with_inner(function.node):
+        for attribute in node.attribute:
+            if attribute.ref_attr_name == name:
+                called = functions.get(_key(node))
+                found = None if called is None else _default(called, attribute.name, functions)
+                made = None if found is None else _named(found, name)
+                wanted[b"" if made is None else made.SerializeToString(deterministic=True)] = made
+    if len(wanted) > 1:
+        raise ModelError(
+            f"found a call of '{function.domain}::{function.name}' without attribute '{name}', expected it: the nodes "
+            f"that read it have different defaults"
+        )
+    return next(iter(wanted.values()), None)
+
+
+def _named(attribute: AttributeProto, name: str) -> AttributeProto:
+    copied = AttributeProto()
+    copied.CopyFrom(attribute)
+    copied.name = name
+    return copied
+
+
+def _write_defaults(nodes: Iterable[NodeProto], functions: Mapping[_Key, FunctionProto]) -> None:
+    """Give calls of functions the attributes that they leave out."""
+    for node in nodes:
+        function = functions.get(_key(node))
+        if function is None:
+            continue
+        given = {attribute.name for attribute in node.attribute}
+        for name in (*function.attribute, *(attribute.name for attribute in function.attribute_proto)):
+            if name not in given and (default := _default(function, name, functions)) is not None:
+                node.attribute.append(_named(default, name))
+
+
 def inline_functions(model: ModelProto) -> ModelProto:
-    """The model without local functions.
+    """The model, which is changed, without local functions.
 
     Raises ModelError for recursive functions, for more than `MOST_NODES` nodes, for two functions with the same name,
-    and for functions that the inliner rejects.
+    for a call without an attribute that has several defaults, and for functions that the inliner rejects.
     """
     if not model.functions:
         return model
@@ -71,6 +117,9 @@ def inline_functions(model: ModelProto) -> ModelProto:
     total = sum(1 + sizes.get(_key(node), 0) for node in nodes_of(model.graph))
     if total > MOST_NODES:
         raise ModelError(f"found functions of {total:,} nodes after inlining, expected at most {MOST_NODES:,}")
+    _write_defaults(nodes_of(model.graph), functions)
+    for function in functions.values():
+        _write_defaults(_with_inner(function.node), functions)
     try:
         return inliner.inline_local_functions(model)
     except Exception as error:  # the C++ inliner raises no specific exception
