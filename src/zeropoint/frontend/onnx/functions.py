@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, inliner
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, defs, inliner
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
+from zeropoint.frontend.onnx.graph import DEFAULT_DOMAINS, opset_of
 
 MOST_NODES = 1_000_000
 """Maximum number of nodes in a model after its functions are inlined."""
@@ -120,7 +121,40 @@ def inline_functions(model: ModelProto) -> ModelProto:
     _write_defaults(nodes_of(model.graph), functions)
     for function in functions.values():
         _write_defaults(_with_inner(function.node), functions)
+    others = [function for function in model.functions if not _adopts(function, opset_of(model))]
     try:
-        return inliner.inline_local_functions(model)
+        return inliner.inline_local_functions(model, convert_version=bool(others))
     except Exception as error:  # the C++ inliner raises no specific exception
+        if others:
+            named = f"function '{others[0].domain}::{others[0].name}' of opset {_opset(others[0])}"
+            raise ModelError(
+                f"found {named} in a model of opset {opset_of(model)}, expected one opset, or one that onnx can convert"
+            ) from error
         raise ModelError(f"found functions that cannot be inlined: {error}") from error
+
+
+def _opset(function: FunctionProto) -> int:
+    return max((entry.version for entry in function.opset_import if entry.domain in DEFAULT_DOMAINS), default=0)
+
+
+def _adopts(function: FunctionProto, opset: int) -> bool:
+    """Whether a function is one of the model's opset, as it becomes if its operators are the same in both opsets.
+
+    The inliner leaves out functions of another opset.
+    """
+    own = _opset(function)
+    nodes = (node for node in _with_inner(function.node) if node.domain in DEFAULT_DOMAINS)
+    if own and own != opset and any(_since(node, own) != _since(node, opset) for node in nodes):
+        return False
+    for entry in function.opset_import:
+        if entry.domain in DEFAULT_DOMAINS:
+            entry.version = opset
+    return True
+
+
+def _since(node: NodeProto, opset: int) -> int:
+    """The opset in which the operator became what it is in `opset`; 0 if there is no such operator."""
+    try:
+        return defs.get_schema(node.op_type, opset).since_version
+    except defs.SchemaError:
+        return 0
