@@ -1,4 +1,4 @@
-"""Forms of operators that newer opsets no longer have: compared with NumPy."""
+"""Forms of operators that newer opsets no longer have: compared with onnxruntime from opset 7 on, with NumPy before."""
 
 from __future__ import annotations
 
@@ -8,8 +8,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from frontend.onnx.models import load, one_op, random
+from frontend.onnx.models import assert_same_as_onnxruntime, load, one_op, random
 from zeropoint.interp import run
+
+RESIZED = {
+    "Resize-10-smaller": (10, (1, 1, 0.6, 0.6), {"mode": "nearest"}),
+    "Resize-10-larger": (10, (1, 1, 1.7, 2.4), {"mode": "nearest"}),
+    "Resize-10-both": (10, (1, 1, 0.7, 2.4), {"mode": "nearest"}),
+    "tf-smaller": (11, (1, 1, 0.6, 0.7), {"coordinate_transformation_mode": "tf_half_pixel_for_nn"}),
+    "tf-larger": (12, (1, 1, 1.7, 2), {"coordinate_transformation_mode": "tf_half_pixel_for_nn"}),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_nearest_neighbours_of_old_resizes(name: str, tmp_path: Path) -> None:
+    opset, scales, attributes = RESIZED[name]
+    constants = {"roi": np.zeros(0, np.float32)} if opset > 10 else {}
+    constants["scales"] = np.array(scales, np.float32)
+    proto = one_op("Resize", {"x": (1, 2, 7, 9)}, constants, opset=opset, **attributes)
+    assert_same_as_onnxruntime(proto, tmp_path)
+
+
+def test_the_case_of_opset_10_in_onnx_s_suite(tmp_path: Path) -> None:
+    scales = {"scales": np.array([1, 1, 0.6, 0.6], np.float32)}
+    program = load(one_op("Resize", {"x": (1, 1, 2, 4)}, scales, opset=10, mode="nearest"), tmp_path)
+    image = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
+    np.testing.assert_array_equal(run(program, {"x": image})["y0"], [[[[1, 3]]]])
+
 
 BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "Add": np.add,
