@@ -68,3 +68,23 @@ def test_a_constant_exponent_is_broadcast(tmp_path: Path) -> None:
     x = random(2, 3)
     program = load(one_op("Pow", {"x": (2, 3)}, {"two": np.array([2], np.float32)}, opset=6, broadcast=1), tmp_path)
     np.testing.assert_array_equal(run(program, {"x": x})["y0"], x * x)
+
+
+@pytest.mark.parametrize("opset", [1, 6])
+def test_dropout_in_inference_is_the_identity(opset: int, tmp_path: Path) -> None:
+    x = random(2, 3)
+    program = load(one_op("Dropout", {"x": (2, 3)}, opset=opset, is_test=1, ratio=0.3), tmp_path)
+    np.testing.assert_array_equal(run(program, {"x": x})["y0"], x)
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+def test_a_sequence_output_needs_no_statement(op_type: str, tmp_path: Path) -> None:
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op_type]
+    weights = {"w": random(1, gates * 4, 3, seed=1), "r": random(1, gates * 4, 4, seed=2)}
+    made = [
+        load(one_op(op_type, {"x": (5, 2, 3)}, weights, opset=opset, hidden_size=4, **stated), tmp_path)
+        for opset, stated in ((3, {"output_sequence": 1}), (7, {}))
+    ]
+    x = random(5, 2, 3, seed=3)
+    old, new = (run(program, {"x": x})["y0"] for program in made)
+    np.testing.assert_array_equal(old, new)
