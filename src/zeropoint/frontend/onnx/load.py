@@ -92,6 +92,7 @@ def _imported(
         check_attributes(model)
         check_outputs(model)
         check_names(model)
+        model = inline_functions(model)
         model = inline_functions(with_fused_operators(model, opset_of(model)))
         check_external_data(model, folder)
         model = expand_qoperators(with_real_ports(model, folder), folder)
