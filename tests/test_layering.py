@@ -120,12 +120,13 @@ def test_imports_are_absolute() -> None:
 
 
 def test_helpers_of_tests_live_in_helper_modules_and_are_imported_by_their_full_name() -> None:
-    tests, source = Path(__file__).parent, re.compile(r"^ *from (\.*)([\w.]*) import ", re.MULTILINE)
+    tests, source = Path(__file__).parent, re.compile(r"^ *from (\.*)([\w.]*) import (\w*)", re.MULTILINE)
     for path in tests.rglob("*.py"):
-        for dots, module in source.findall(path.read_text()):  # to parse all tests takes seconds
+        for dots, module, name in source.findall(path.read_text()):  # to parse all tests takes seconds
             assert not dots, f"{path.relative_to(tests)} imports relatively"
             named = module.split(".")
-            assert not named[-1].startswith("test_"), f"{path.relative_to(tests)} imports {module}"
+            tested = [part for part in (named[-1], name) if part.startswith("test_")]
+            assert not tested, f"{path.relative_to(tests)} imports {module}"
             beside = path.parent != tests and len(named) == 1 and (path.parent / f"{named[0]}.py").exists()
             assert not beside, f"{path.relative_to(tests)} imports {module} without its folder"
 

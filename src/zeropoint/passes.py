@@ -365,7 +365,7 @@ OTHER_PASSES = (
     Pass(bound_log_masks, "make logarithms that are masks finite"),
     Pass(fold_positions, "evaluate what is computed from positions and constants alone"),
     Pass(single_positions, "spell argmax of values and positions as ops of the kernel arg_max"),
-    Pass(drop_zero_terms, "drop sums and differences with a constant of zeros"),
+    Pass(drop_zero_terms, "drop sums with a constant of zeros, and replace products with one by zeros"),
     Pass(fold_counts, "fold window sums over a constant"),
     Pass(fold_empty, "replace values without elements by constants"),
     Pass(fold_padding, "fold pads with zeros into convolutions"),

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
+from onnx import numpy_helper
 
+import zeropoint as zp
 from digits import DIGITS, quantized_digits
 from digits import images as samples_of
-from export import test_integer_outputs as integer_outputs
+from export.text_networks import text_network
 from property_cases import some
 from random_networks import Case, cases
 from zeropoint.cli import main
@@ -57,7 +59,9 @@ def test_the_model_s_own_layout(digits: Quantization, tmp_path: Path) -> None:
 
 @runs
 def test_integer_inputs_and_outputs(tmp_path: Path) -> None:
-    model, samples = integer_outputs.quantized("Relu", ".tosa.mlir"), integer_outputs.samples()
+    ports = "(float[1,4,6,6] x) => (float[1,4,6,6] y)"
+    network, samples = text_network(ports, {"w": (4, 4, 1, 1)}, "c = Conv(x, w) y = Relu(c)")
+    model = zp.quantize(network, samples, target="tosa", effort="none")
     assert model.quantization is not None
     path = tmp_path / "m.tosa.mlir"
     export_program(model.quantization.propagated, path, ExportOptions(integer_io=True, channels_last=False))
@@ -65,6 +69,18 @@ def test_integer_inputs_and_outputs(tmp_path: Path) -> None:
     run, predict = TosaFile(path), model.interpreted()
     for sample in samples:
         np.testing.assert_array_equal(run(sample)["y"], predict(**sample)["y"])
+
+
+def test_values_without_elements_are_left_out_because_tosa_has_none(tmp_path: Path) -> None:
+    body = "a = Relu(x) z = Slice(a, two, two, one) y = Concat<axis = 1>(a, z, x)"
+    network, samples = text_network("(float[1,4,8] x) => (float[1,8,8] y)", {}, body)
+    bounds = {"one": np.array([1]), "two": np.array([2])}
+    network.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in bounds.items())
+    path = tmp_path / "m.tosa.mlir"
+    zp.quantize(network, samples, target="tosa", effort="none").export(path)
+    text = path.read_text()
+    assert "tosa.concat" in text
+    assert "x0x" not in text
 
 
 def test_convolutions_have_zero_points_and_padding_of_their_own(digits: Quantization) -> None:

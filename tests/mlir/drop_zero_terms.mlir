@@ -26,3 +26,23 @@ func.func @main(%x: tensor<2x3xf32>, %n: tensor<2xi64>, %w: tensor<3x3xf32>) -> 
   // CHECK: return %[[TANH]], %[[TANH]], %n, %[[MINUS]], %[[BIAS]]
   return %1, %2, %3, %4, %7 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2xi64>, tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// -----
+
+// The first step of a recurrence, whose state is zeros.
+func.func @state(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>, %n: tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xi32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %state = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+  %0 = stablehlo.dot_general %state, %w, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+  %1 = stablehlo.add %x, %0 : tensor<2x3xf32>
+  %2 = stablehlo.multiply %x, %state : tensor<2x3xf32>
+  %3 = stablehlo.add %2, %1 : tensor<2x3xf32>
+  // Products of integers are exact, and stay.
+  %none = stablehlo.constant dense<0> : tensor<2x3xi32>
+  %4 = stablehlo.multiply %n, %none : tensor<2x3xi32>
+  return %3, %4 : tensor<2x3xf32>, tensor<2x3xi32>
+}
+// CHECK-LABEL: func.func @state
+// CHECK-NOT:   stablehlo.{{dot_general|add}}
+// CHECK:       %[[N:.*]] = stablehlo.multiply %n, %none
+// CHECK-NEXT:  return %x, %[[N]]

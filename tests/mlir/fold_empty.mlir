@@ -30,3 +30,15 @@ func.func @products(%x: tensor<2x0xf32>, %w: tensor<0x3xf32>, %y: tensor<2x3xf32
 // CHECK:       %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f32>
 // CHECK-NEXT:  %[[B:.*]] = stablehlo.broadcast_in_dim %[[Z]], dims = []
 // CHECK-NEXT:  stablehlo.add %[[B]], %y
+
+// -----
+
+// A concatenation has no operands without elements, and is not needed for one operand.
+func.func @concatenations(%x: tensor<2x3xf32>, %y: tensor<2x1xf32>, %e: tensor<2x0xf32>) -> (tensor<2x4xf32>, tensor<2x3xf32>) {
+  %0 = stablehlo.concatenate %x, %e, %y, dim = 1 : (tensor<2x3xf32>, tensor<2x0xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
+  %1 = stablehlo.concatenate %e, %x, dim = 1 : (tensor<2x0xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<2x4xf32>, tensor<2x3xf32>
+}
+// CHECK-LABEL: func.func @concatenations
+// CHECK-NEXT:  %[[J:.*]] = stablehlo.concatenate %x, %y, dim = 1
+// CHECK-NEXT:  return %[[J]], %x

@@ -1,4 +1,4 @@
-"""Replaces values without elements by constants, and reductions and products over no elements by their initial value.
+"""Replaces values without elements by constants, and ops that read them by ops without them.
 
 ```mlir
 %1 = stablehlo.exponential %x : tensor<2x0x4xf32>
@@ -8,7 +8,8 @@ becomes
 ```mlir
 %2 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<2x4xf32>
 ```
-Values without elements have no range, and no kernel has anything to compute for them.
+and `stablehlo.concatenate %x, %empty` becomes `%x`. Values without elements have no range, no kernel has anything to
+compute for them, and TOSA has no tensors without elements.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from xdsl.traits import IsTerminator, Pure
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConstantOp, DotGeneralOp, ReduceOp
+from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, ConstantOp, DotGeneralOp, ReduceOp
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.simplify.statements import rewrite
@@ -42,7 +43,10 @@ def _is_empty(value: SSAValue) -> bool:
 
 @dataclass
 class FoldEmpty(RewritePattern):
-    """An op whose results have no elements -> empty constants; a reduction of no elements -> its initial value."""
+    """An op whose results have no elements -> empty constants; a reduction of no elements -> its initial value.
+
+    A concatenation loses its operands without elements.
+    """
 
     weights: Weights
 
@@ -58,6 +62,8 @@ class FoldEmpty(RewritePattern):
         elif isinstance(op, DotGeneralOp) and _is_empty(op.lhs) and isinstance(element_of(op.result), AnyFloat):
             zero = self._constant(op.result, (), op)
             _spread(op, [zero.output], rewriter, [zero])
+        elif isinstance(op, ConcatenateOp) and any(map(_is_empty, op.inputs)):
+            _join_rest(op, rewriter)
 
     def _constant(self, like: SSAValue, shape: tuple[int, ...], op: Operation) -> ConstantOp:
         """Zeros of the element type of a value."""
@@ -74,8 +80,19 @@ def _spread(
     rewriter.replace(op, [*first, *made], [one.result for one in made])
 
 
+def _join_rest(op: ConcatenateOp, rewriter: PatternRewriter) -> None:
+    """Concatenate the operands that have elements. The result has elements, so at least one operand does."""
+    kept = [value for value in op.inputs if not _is_empty(value)]
+    if len(kept) == 1:
+        rewriter.replace(op, (), kept)
+        return
+    made = ConcatenateOp(kept, op.dimension.value.data, op.result.type)
+    made.location = op.location
+    rewriter.replace(op, made)
+
+
 def fold_empty(program: Program) -> Program:
-    """A copy in which values without elements are constants, and reductions of them are their initial values."""
+    """A copy in which values without elements are constants, and no reduction, product or concatenation reads them."""
     program = program.for_change()
     rewrite(program, FoldEmpty(program.weights))
     remove_dead_ops(program.entry)

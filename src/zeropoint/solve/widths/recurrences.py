@@ -14,7 +14,8 @@ the target has such rows. Contractions still read 8 bits.
 The states and their products take the widest of these rows (`Recurrences.rows`). Example: an element of a cell that
 counts 80 steps reaches 80, while half of the elements stay below 0.04, which is two steps of 13 bits.
 
-Steps in time are kernels of their own in an unrolled program. A chain of `STEPS` such sums is a recurrence.
+Steps in time are kernels of their own in an unrolled program. A chain of `STEPS` such sums is a recurrence. Its first
+state is a product alone if the state before it is zeros (`drop-zero-terms`).
 
 A program of one step gets the state as an input and returns it (`carried_states.py`): one such sum is a recurrence.
 What moves the state in and out has its width, too, and so has the product with the output gate of an LSTM, if it is
@@ -136,7 +137,7 @@ def _is_product(region: QuantizeRegionOp) -> bool:
 
 
 def _states(program: Program) -> list[QuantizeRegionOp]:
-    """The sums that are states, of chains of at least `STEPS`."""
+    """The sums that are states, of chains of at least `STEPS`, and the products that such chains begin with."""
     length: dict[QuantizeRegionOp, int] = {}
     before: dict[QuantizeRegionOp, list[QuantizeRegionOp]] = {}
     for region in regions_of(program):
@@ -144,14 +145,14 @@ def _states(program: Program) -> list[QuantizeRegionOp]:
             continue
         if products := _products(region):
             before[region] = [state for made in products for state in _read(made.inputs, length, DIFFERENCES)]
-            length[region] = 1 + max((length[state] for state in before[region]), default=0)
+            length[region] = 1 + max((length.setdefault(state, 1) for state in before[region]), default=0)
     found: dict[QuantizeRegionOp, None] = {}
     open_ = [region for region in length if length[region] >= STEPS]
     while open_:
         state = open_.pop()
         if state not in found:
             found[state] = None
-            open_ += before[state]
+            open_ += before.get(state, [])
     return list(found)
 
 
@@ -169,13 +170,13 @@ def _product(value: SSAValue) -> QuantizeRegionOp | None:
 
 
 def _read(values: Iterable[SSAValue], states: dict[QuantizeRegionOp, int], left: int) -> list[QuantizeRegionOp]:
-    """The states from which values are made by movements and differences."""
+    """The states, or products that may be the first ones, from which values are made by movements and differences."""
     found: list[QuantizeRegionOp] = []
     for value in values:
         made = _maker(value)
         if made is None:
             continue
-        if made in states:
+        if made in states or _is_product(made):
             found.append(made)
         elif left and made.logical_kernel.data in (*MOVES, "subtract"):
             found += _read(made.inputs, states, left - 1)
