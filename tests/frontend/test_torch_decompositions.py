@@ -120,6 +120,14 @@ CASES: dict[str, Callable[[Any], Any]] = {
         torch.gcd(torch.tensor([7540113804746346429, -(2**40)]), torch.tensor([4660046610375530309, 2**35])),
         torch.gcd((30 * x).abs().to(torch.uint8), torch.tensor(12, dtype=torch.uint8)),
     ),
+    "stacks side by side": lambda x: (
+        torch.hstack([x, x + 1]),
+        torch.hstack([x[0], x[1, :2]]),
+        torch.hstack([x[0, 0], x[0, 1]]),
+        torch.vstack([x, x[:1]]),
+        torch.vstack([x[0], x[1]]),
+        torch.vstack([x[0, 0], x[0, 1]]),
+    ),
     "stacks in depth": lambda x: (
         torch.dstack([x, x + 1]),
         torch.dstack([x[0], x[1]]),

@@ -309,6 +309,7 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.fmax.default": special.greater_number,
     "aten.fmin.default": special.less_number,
     "aten.gcd.default": integers.greatest_common_divisor,
+    "aten.hstack.default": stacks.stacked_side_by_side,
     "aten.hypot.default": special.hypotenuse,
     "aten.i0.default": bessel.bessel_i0,
     "aten.index_put.default": _put,
@@ -350,6 +351,7 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.slogdet.default": matrices.sign_and_logarithm,
     "aten.special_i0.default": bessel.bessel_i0,
     "aten.special_polygamma.default": bessel.polygamma,
+    "aten.vstack.default": stacks.stacked_in_rows,
     **{
         f"aten.{op}.vec": windows.aligned_to_corners(op)
         for op in ("upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d", "upsample_trilinear3d")

@@ -112,3 +112,12 @@ def test_inputs_that_decide_the_size_of_scan_outputs_are_named(tmp_path: Path) -
     with pytest.raises(ModelError, match="found a computed 'trip count', expected a constant") as caught:
         load(parsed(text), tmp_path)
     assert caught.value.inputs_to_fix == ("trips",)
+
+
+@pytest.mark.parametrize("trips", [0, -1, 4, 700])
+def test_a_loop_without_a_trip_returns_its_states_and_has_no_rows(trips: int, tmp_path: Path) -> None:
+    text = LOOP.replace("{4}", f"{{{trips}}}").replace("{1}", "{1}" if trips < 1 else "{0}")
+    with pytest.raises(ModelError, match="found scan outputs of a loop without a trip, expected one trip or more"):
+        load(parsed(text), tmp_path)
+    states = text.replace(", float[4,2,3] all", "").replace("y, all", "y").replace(", float[2,3] o)", ")")
+    assert_same_as_onnxruntime(parsed(states.replace("o = Neg(t)", "")), tmp_path)

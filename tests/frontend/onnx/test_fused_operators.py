@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
@@ -110,3 +111,23 @@ def test_forms_without_a_function_are_refused(tmp_path: Path) -> None:
     unknown = fused("FusedConv", [IMAGE], KERNEL, activation="Swish")
     with pytest.raises(ModelError, match=r"'node' \(com.microsoft::FusedConv\)"):
         load(unknown, tmp_path)
+
+
+NESTED = {
+    "branch": "y = If(yes) <then_branch = t () => (float[3,4] u) {{ u = {call} }}, "
+    "else_branch = e () => (float[3,4] v) {{ v = Neg(x) }}>",
+    "loop": "y = Loop(n, yes, x) <body = b (int64 i, bool c, float[3,4] s) => (bool d, float[3,4] t) "
+    "{{ d = Identity(c)  u = {call}  t = Add(u, s) }}>",
+    "function": "y = m.F(x)",
+}
+
+
+@pytest.mark.parametrize("place", NESTED)
+def test_an_operator_in_a_nested_graph_or_a_function(place: str, tmp_path: Path) -> None:
+    call = "com.microsoft.QuickGelu<alpha = 1.3>(x)"
+    header = f'<ir_version: 8, opset_import: ["": 17, "{MICROSOFT}": 1, "m": 1]>\n'
+    nodes = NESTED[place].format(call=call)
+    graph = f"g (float[3,4] x) => (float[3,4] y) <bool yes = {{1}}, int64 n = {{2}}> {{ {nodes} }}\n"
+    function = f'<domain: "m", opset_import: ["": 17, "{MICROSOFT}": 1]> F (x) => (b) {{ b = {call} }}'
+    proto = onnx.parser.parse_model(header + graph + (function if place == "function" else ""))
+    assert_same_as_onnxruntime(proto, tmp_path)

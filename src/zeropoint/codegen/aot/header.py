@@ -40,16 +40,24 @@ RESERVED = frozenset(
     re.findall(
         r"\w+",
         """
-        ALIGNAS ALIGNOF AUTO BOOL BREAK CASE CHAR CONST CONSTEXPR CONTINUE DEFAULT DO
-        DOUBLE ELSE ENUM EXTERN FALSE FLOAT FOR GOTO IF INLINE INT LONG
-        NULLPTR REGISTER RESTRICT RETURN SHORT SIGNED SIZEOF STATIC STRUCT SWITCH TRUE TYPEDEF
-        TYPEOF UNION UNSIGNED VOID VOLATILE WHILE ASM CATCH CLASS DELETE EXPLICIT EXPORT
-        FRIEND MUTABLE NAMESPACE NEW OPERATOR PRIVATE PROTECTED PUBLIC TEMPLATE THIS THROW TRY
-        TYPENAME USING VIRTUAL AND OR NOT XOR ARENA SYNC THREAD THREADS
+        ALIGNAS ALIGNOF AND AND_EQ ASM AUTO BITAND BITOR BOOL BREAK CASE CATCH CHAR CHAR8_T CHAR16_T CHAR32_T CLASS
+        COMPL CONCEPT CONST CONSTEVAL CONSTEXPR CONSTINIT CONST_CAST CONTINUE CO_AWAIT CO_RETURN CO_YIELD DECLTYPE
+        DEFAULT DELETE DO DOUBLE DYNAMIC_CAST ELSE ENUM EXPLICIT EXPORT EXTERN FALSE FLOAT FOR FRIEND GOTO IF INLINE
+        INT LONG MUTABLE NAMESPACE NEW NOEXCEPT NOT NOT_EQ NULLPTR OPERATOR OR OR_EQ PRIVATE PROTECTED PUBLIC REGISTER
+        REINTERPRET_CAST REQUIRES RESTRICT RETURN SHORT SIGNED SIZEOF STATIC STATIC_ASSERT STATIC_CAST STRUCT SWITCH
+        TEMPLATE THIS THREAD_LOCAL THROW TRUE TRY TYPEDEF TYPEID TYPENAME TYPEOF TYPEOF_UNQUAL UNION UNSIGNED USING
+        VIRTUAL VOID VOLATILE WCHAR_T WHILE XOR XOR_EQ
+        ARENA EOF ERRNO I I386 LINUX NULL SYNC THREAD THREADS UNIX
         """,
     )
 )
-"""Names that parameters cannot have, in capitals: keywords of C and C++, and other parameters of the functions."""
+"""Names that parameters cannot have, in capitals: keywords of C and C++, macros, and the other parameters of the
+functions. Sources: C23, 6.4.1; C++20, [lex.key]; GCC predefines `linux`, `unix` and `i386`."""
+
+STDINT = re.compile(
+    r"(U?INT((_FAST|_LEAST)?(8|16|32|64)|MAX|PTR)|SIZE|PTRDIFF|WCHAR|WINT|SIG_ATOMIC)_(T|MAX|MIN|WIDTH)|U?INT(8|16|32|64|MAX)_C"
+)
+"""Types and macros of <stdint.h>, in capitals. Parameters cannot have these names, either. Source: C23, 7.22."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ def _identifier(name: str, taken: set[str]) -> str:
     base = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "value"
     base = f"_{base}" if base[0].isdigit() else base
     chosen, number = base, 1
-    while chosen.upper() in taken | RESERVED:
+    while chosen.upper() in taken | RESERVED or STDINT.fullmatch(chosen.upper()):
         number += 1
         chosen = f"{base}_{number}"
     taken.add(chosen.upper())

@@ -19,7 +19,8 @@ WITHOUT_EFFECT: Mapping[str, frozenset[str]] = {
     "": frozenset({"consumed_inputs"}),  # before opset 6: inputs whose memory may be reused
     "BatchNormalization": frozenset({"momentum", "is_test"}),  # for training only
     "Cast": frozenset({"round_mode", "saturate"}),  # for 8-bit floats; read when converting to one
-    "Dropout": frozenset({"ratio", "seed"}),  # for training only
+    "Dropout": frozenset({"is_test", "ratio", "seed"}),  # for training only
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), frozenset({"output_sequence"})),  # before opset 7: who reads Y has it
     "LayerNormalization": frozenset({"stash_type"}),  # the type of intermediate results; here always f32
     "MaxPool": frozenset({"storage_order"}),  # for the second output only
     "QuantizeLinear": frozenset({"axis", "precision", "saturate"}),  # axis: one scale; others: small floats

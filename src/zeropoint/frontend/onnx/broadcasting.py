@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import NodeError
+from zeropoint.frontend.onnx.node import NodeError, OnnxNode, axis_of
 from zeropoint.ir.constants import constant_array
 from zeropoint.ir.tensors import shape_of, with_shape
 
@@ -59,3 +59,19 @@ def broadcast_together(values: Sequence[SSAValue], build: Builder) -> list[SSAVa
     """All values, broadcast to their common shape."""
     shape = common_shape(values)
     return [broadcast_to(value, shape, build) for value in values]
+
+
+def broadcast_operands(node: OnnxNode, values: Sequence[SSAValue], build: Builder) -> list[SSAValue]:
+    """The values that an elementwise node reads, broadcast to one shape.
+
+    Before opset 7, the attribute `broadcast` allows it: the dimensions of the second value match those of the first
+    from `axis` on, or the last ones without `axis`.
+    """
+    if node.opset >= 7 or not node.integer("broadcast", 0):
+        return broadcast_together(values, build)
+    lhs, rhs = values
+    rank, size = len(shape_of(lhs)), len(shape_of(rhs))
+    axis = axis_of(node.integer("axis", rank - size), rank) if size else 0
+    shape = [1] * rank
+    shape[axis : axis + size] = shape_of(rhs)
+    return [lhs, broadcast_to(build.reshape(rhs, shape), shape_of(lhs), build)]

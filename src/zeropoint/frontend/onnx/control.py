@@ -10,6 +10,7 @@ Source: the ONNX operator specification.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from onnx import GraphProto
@@ -58,6 +59,10 @@ def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
     alive: SSAValue | bool = True
     if node.has(1):
         alive = bool(start.reshape(-1)[0]) if start is not None else node.scalar(1)
+    if scanned and (alive is False or (most is not None and int(most.reshape(-1)[0]) < 1)):
+        raise NodeError("found scan outputs of a loop without a trip, expected one trip or more")
+    if alive is False:
+        return tuple(carried)
     if most is None or int(most.reshape(-1)[0]) > TRIPS:
         return _while(node, body, alive, carried, build)
     trips = int(most.reshape(-1)[0])
@@ -73,19 +78,15 @@ def loop(node: OnnxNode, build: Builder) -> tuple[SSAValue, ...]:
             new = [_chosen(alive, *pair, build) for pair in zip(new, carried, strict=True)]
         carried, alive = new, _next(alive, again, build)
         scanned = [[*kept, output] for kept, output in zip(scanned, outputs, strict=True)]
-    if scanned and not scanned[0]:
-        raise NodeError("found scan outputs of a loop without a trip, expected one trip or more")
     return (*carried, *(_stacked(kept, 0, build) for kept in scanned))
 
 
 def _while(
-    node: OnnxNode, body: GraphProto, alive: SSAValue | bool, carried: Sequence[SSAValue], build: Builder
+    node: OnnxNode, body: GraphProto, alive: SSAValue | Literal[True], carried: Sequence[SSAValue], build: Builder
 ) -> tuple[SSAValue, ...]:
     """`Loop` as a `while`: with many trips, with a computed number of trips, or with only a condition."""
     most = node.constant(0)
     count = None if most is None else int(most.reshape(-1)[0])
-    if alive is False:
-        count, alive = 0, True
     limit = node.scalar(0) if node.has(0) and most is None else None
 
     def trip(number: SSAValue, state: Sequence[SSAValue]) -> Trip:

@@ -10,9 +10,9 @@ from onnx import TensorProto
 from xdsl.dialects.builtin import AnyFloat, UnitAttr, f32, f64, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from zeropoint.frontend.onnx.broadcasting import broadcast_to, broadcast_together
+from zeropoint.frontend.onnx.broadcasting import broadcast_operands
 from zeropoint.frontend.onnx.builder import Builder
-from zeropoint.frontend.onnx.node import KEPT_APART, NodeError, OnnxNode, ValueConverter, axis_of
+from zeropoint.frontend.onnx.node import KEPT_APART, NodeError, OnnxNode, ValueConverter
 from zeropoint.frontend.onnx.tensors import integer_of, program_element
 from zeropoint.ir.annotations import FILE_HAS_FLOATS
 from zeropoint.ir.floats import FORMATS
@@ -27,7 +27,7 @@ from zeropoint.ir.stablehlo import (
     SubtractOp,
     UnaryOp,
 )
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of, with_element
+from zeropoint.ir.tensors import element_dtype, element_of, with_element
 
 _NARROW = 60000.0
 """An upper bound of the largest number of every 8-bit float type."""
@@ -50,9 +50,7 @@ def binary(op: type[BinaryOp]) -> ValueConverter:
     """
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:
-        if node.opset < 7 and node.integer("broadcast", 0):
-            return build.insert(op(*broadcast_from_axis(node, build)))
-        result, *others = broadcast_together(node.operands(), build)
+        result, *others = broadcast_operands(node, node.operands(), build)
         for other in others:
             result = build.insert(op(result, other))
         return result
@@ -68,19 +66,6 @@ def subtract(node: OnnxNode, build: Builder) -> SSAValue:
     return result
 
 
-def broadcast_from_axis(node: OnnxNode, build: Builder) -> tuple[SSAValue, SSAValue]:
-    """Broadcasting before opset 7: the dimensions of the second input match those of the first from `axis` on.
-
-    Without `axis`, they match the last dimensions.
-    """
-    lhs, rhs = node.operand(0), node.operand(1)
-    rank, size = len(shape_of(lhs)), len(shape_of(rhs))
-    axis = axis_of(node.integer("axis", rank - size), rank) if size else 0
-    shape = [1] * rank
-    shape[axis : axis + size] = shape_of(rhs)
-    return lhs, broadcast_to(build.reshape(rhs, shape), shape_of(lhs), build)
-
-
 def power(node: OnnxNode, build: Builder) -> SSAValue:
     """`Pow`: `multiply` for a constant exponent of 2, otherwise `power`. The result has the type of the base.
 
@@ -89,17 +74,18 @@ def power(node: OnnxNode, build: Builder) -> SSAValue:
     base = node.operand(0)
     exponent = node.constant(1)
     if exponent is not None and exponent.size == 1 and exponent.reshape(()) == 2 and exponent.ndim <= 1:
+        node.integer("broadcast", 0)  # of opset 6 and older: one number is broadcast in any case
         return build.insert(MultiplyOp(base, base))
     if isinstance(element_of(node.operand(1)), AnyFloat) and not isinstance(element_of(base), AnyFloat):
         wide = [converted(value, f64, build) for value in (base, node.operand(1))]
-        lhs, rhs = broadcast_together(wide, build)
+        lhs, rhs = broadcast_operands(node, wide, build)
         return converted(build.insert(PowerOp(lhs, rhs)), element_of(base), build)
     wanted = element_dtype(element_of(base))
     if exponent is not None and exponent.dtype != wanted:
         raised = build.constant(exponent.astype(wanted))
     else:
         raised = converted(node.operand(1), element_of(base), build)
-    lhs, rhs = broadcast_together([base, raised], build)
+    lhs, rhs = broadcast_operands(node, [base, raised], build)
     return build.insert(PowerOp(lhs, rhs))
 
 

@@ -1,17 +1,20 @@
 """Local functions of a model. They are checked, then inlined by `onnx.inliner`.
 
 The inliner has no limits. Without the checks, recursive functions, or functions whose size doubles at each level of
-calls, would exhaust memory.
+calls, would exhaust memory. Nor does it apply the defaults of functions' attributes, so calls are given them first.
+
+Source: ONNX's specification of the intermediate representation, "Functions".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from onnx import FunctionProto, ModelProto, NodeProto, inliner
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, defs, inliner
 
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.onnx.bodies import graphs_inside_node, nodes_of
+from zeropoint.frontend.onnx.graph import DEFAULT_DOMAINS, opset_of
 
 MOST_NODES = 1_000_000
 """Maximum number of nodes in a model after its functions are inlined."""
@@ -56,11 +59,55 @@ def _size(key: _Key, functions: Mapping[_Key, FunctionProto], known: dict[_Key, 
     return known[key]
 
 
+def _default(function: FunctionProto, name: str, functions: Mapping[_Key, FunctionProto]) -> AttributeProto | None:
+    """What an attribute is if a call leaves it out; None if the nodes that refer to it are without it, too.
+
+    Without a default of its own, it has that of the functions whose attributes refer to it. Raises ModelError if they
+    differ.
+    """
+    for attribute in function.attribute_proto:
+        if attribute.name == name:
+            return attribute
+    wanted: dict[bytes, AttributeProto | None] = {}
+    for node in _with_inner(function.node):
+        for attribute in node.attribute:
+            if attribute.ref_attr_name == name:
+                called = functions.get(_key(node))
+                found = None if called is None else _default(called, attribute.name, functions)
+                made = None if found is None else _named(found, name)
+                wanted[b"" if made is None else made.SerializeToString(deterministic=True)] = made
+    if len(wanted) > 1:
+        raise ModelError(
+            f"found a call of '{function.domain}::{function.name}' without attribute '{name}', expected it: the nodes "
+            f"that read it have different defaults"
+        )
+    return next(iter(wanted.values()), None)
+
+
+def _named(attribute: AttributeProto, name: str) -> AttributeProto:
+    copied = AttributeProto()
+    copied.CopyFrom(attribute)
+    copied.name = name
+    return copied
+
+
+def _write_defaults(nodes: Iterable[NodeProto], functions: Mapping[_Key, FunctionProto]) -> None:
+    """Give calls of functions the attributes that they leave out."""
+    for node in nodes:
+        function = functions.get(_key(node))
+        if function is None:
+            continue
+        given = {attribute.name for attribute in node.attribute}
+        for name in (*function.attribute, *(attribute.name for attribute in function.attribute_proto)):
+            if name not in given and (default := _default(function, name, functions)) is not None:
+                node.attribute.append(_named(default, name))
+
+
 def inline_functions(model: ModelProto) -> ModelProto:
-    """The model without local functions.
+    """The model, which is changed, without local functions.
 
     Raises ModelError for recursive functions, for more than `MOST_NODES` nodes, for two functions with the same name,
-    and for functions that the inliner rejects.
+    for a call without an attribute that has several defaults, and for functions that the inliner rejects.
     """
     if not model.functions:
         return model
@@ -71,7 +118,43 @@ def inline_functions(model: ModelProto) -> ModelProto:
     total = sum(1 + sizes.get(_key(node), 0) for node in nodes_of(model.graph))
     if total > MOST_NODES:
         raise ModelError(f"found functions of {total:,} nodes after inlining, expected at most {MOST_NODES:,}")
+    _write_defaults(nodes_of(model.graph), functions)
+    for function in functions.values():
+        _write_defaults(_with_inner(function.node), functions)
+    others = [function for function in model.functions if not _adopts(function, opset_of(model))]
     try:
-        return inliner.inline_local_functions(model)
+        return inliner.inline_local_functions(model, convert_version=bool(others))
     except Exception as error:  # the C++ inliner raises no specific exception
+        if others:
+            named = f"function '{others[0].domain}::{others[0].name}' of opset {_opset(others[0])}"
+            raise ModelError(
+                f"found {named} in a model of opset {opset_of(model)}, expected one opset, or one that onnx can convert"
+            ) from error
         raise ModelError(f"found functions that cannot be inlined: {error}") from error
+
+
+def _opset(function: FunctionProto) -> int:
+    return max((entry.version for entry in function.opset_import if entry.domain in DEFAULT_DOMAINS), default=0)
+
+
+def _adopts(function: FunctionProto, opset: int) -> bool:
+    """Whether a function is one of the model's opset, as it becomes if its operators are the same in both opsets.
+
+    The inliner leaves out functions of another opset.
+    """
+    own = _opset(function)
+    nodes = (node for node in _with_inner(function.node) if node.domain in DEFAULT_DOMAINS)
+    if own and own != opset and any(_since(node, own) != _since(node, opset) for node in nodes):
+        return False
+    for entry in function.opset_import:
+        if entry.domain in DEFAULT_DOMAINS:
+            entry.version = opset
+    return True
+
+
+def _since(node: NodeProto, opset: int) -> int:
+    """The opset in which the operator became what it is in `opset`; 0 if there is no such operator."""
+    try:
+        return defs.get_schema(node.op_type, opset).since_version
+    except defs.SchemaError:
+        return 0

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 from onnx import ModelProto, NodeProto, helper, parser
 
+from zeropoint.frontend.onnx.bodies import nodes_of
+
 DOMAIN = "zeropoint.fused"
 _AXES_ARE_INPUTS = 18
 """The opset from which on ReduceMean has its axes as an input."""
@@ -191,7 +193,7 @@ FORMS: Mapping[tuple[str, str], Callable[[_Node], list[str] | None]] = {
 def with_fused_operators(model: ModelProto, opset: int) -> ModelProto:
     """The model, changed in place, with a local function for every fused operator that has a form here."""
     count = 0
-    for node in model.graph.node:
+    for node in nodes_of(model.graph):
         form = FORMS.get((node.domain, node.op_type))
         lines = None if form is None else form(_read(node, opset))
         if lines is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
-from zeropoint.frontend.onnx.broadcasting import broadcast_together
+from zeropoint.frontend.onnx.broadcasting import broadcast_operands, broadcast_together
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.movement import part_of
 from zeropoint.frontend.onnx.node import NodeError, OnnxNode, ValueConverter, axis_of
@@ -168,7 +168,7 @@ def comparison(direction: ComparisonDirection) -> ValueConverter:
     """A converter to `compare`."""
 
     def convert(node: OnnxNode, build: Builder) -> SSAValue:
-        lhs, rhs = broadcast_together(node.operands(), build)
+        lhs, rhs = broadcast_operands(node, node.operands(), build)
         return build.insert(CompareOp(lhs, rhs, direction))
 
     return convert

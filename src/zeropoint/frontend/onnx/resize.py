@@ -53,6 +53,7 @@ COORDINATES: Mapping[str, Coordinates] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _half_pixel_symmetric,
     "pytorch_half_pixel": lambda x, size, out, scale: _half_pixel(x, size, out, scale) if out > 1 else 0 * x,
+    "tf_half_pixel_for_nn": lambda x, size, out, scale: (x + 0.5) / scale,
 }
 NEAREST: Mapping[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
@@ -60,6 +61,8 @@ NEAREST: Mapping[str, Callable[[Array], Array]] = {
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
 }
+BY_SCALE = "ceil if smaller, else floor"
+"""Nearest neighbours before opset 11, which says nothing: as in ONNX's test cases of opset 10, and onnxruntime."""
 
 
 MODES = ("nearest", "linear", "cubic")
@@ -82,6 +85,10 @@ class Sampling:
     exclude_outside: bool
     antialias: bool
 
+    def rounding(self, scale: float) -> str:
+        """How a position becomes that of its nearest neighbour, a key of `NEAREST`."""
+        return self.nearest if self.nearest != BY_SCALE else "ceil" if scale < 1 else "floor"
+
     @property
     def is_plainly_linear(self) -> bool:
         """Whether every position has two neighbours."""
@@ -92,7 +99,7 @@ def _sampling(node: OnnxNode) -> Sampling:
     old = node.opset < 11  # Resize of opset 10, and Upsample
     return Sampling(
         node.choice("mode", "nearest", MODES),
-        node.choice("nearest_mode", "floor" if old else "round_prefer_floor", NEAREST),
+        BY_SCALE if old else node.choice("nearest_mode", "round_prefer_floor", NEAREST),
         node.choice(
             "coordinate_transformation_mode",
             "asymmetric" if old else "half_pixel",
@@ -138,7 +145,7 @@ def resize(node: OnnxNode, build: Builder) -> SSAValue:
         if size == out and np.array_equal(positions, counted):
             continue
         if sampling.mode == "nearest":
-            nearest = NEAREST[sampling.nearest](positions)
+            nearest = NEAREST[sampling.rounding(scale)](positions)
             value = taken_along(value, axis, np.clip(nearest, 0, size - 1).astype(np.int64), build)
         else:
             value = _interpolated(value, axis, _weights(positions, size, scale, sampling), sampling, build)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 
 from zeropoint.errors import Error
@@ -33,6 +34,7 @@ from zeropoint.ir.annotations import (
     listed_facts,
     unique_name,
 )
+from zeropoint.ir.captured import captured
 from zeropoint.ir.locations import location_text, model_names, value_name
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import (
@@ -63,7 +65,7 @@ def _is_stop(op: Operation) -> bool:
     if FACTS in op.attributes or isinstance(op, QuantizeRegionOp) or FLOAT_REASON in op.attributes:
         return True
     # A float op that no kernel covers. Ops that only repeat or move constants do not count.
-    return _floats(op) and not isinstance(op, ConstantOp) and any(map(_is_computed, op.operands))
+    return _floats(op) and not isinstance(op, ConstantOp) and any(map(_is_computed, _read_by(op)))
 
 
 def _is_computed(value: SSAValue) -> bool:
@@ -131,13 +133,26 @@ def _nearest(
 
 
 def _operands(value: SSAValue) -> Iterator[SSAValue]:
-    if isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp):
-        yield from value.owner.operands
+    owner = value.owner
+    return iter(()) if isinstance(owner, Block | ConstantOp) else _read_by(owner)
+
+
+def _read_by(op: Operation) -> Iterator[SSAValue]:
+    """The operands of an op, and the values that its loop bodies or branches read from outside of them."""
+    yield from op.operands
+    yield from captured(op.regions)
 
 
 def _results(value: SSAValue) -> Iterator[SSAValue]:
     for use in value.uses:
-        yield from use.operation.results
+        yield from _in_function(use.operation).results
+
+
+def _in_function(op: Operation) -> Operation:
+    """The op itself, or the outermost loop or branch around it."""
+    while (around := op.parent_op()) is not None and not isinstance(around, FuncOp):
+        op = around
+    return op
 
 
 def _facts(op: Operation, number: int) -> tuple[str, tuple[str, ...], tuple[Fact, ...]]:
@@ -188,7 +203,7 @@ def _quantized_by_readers(
     results: dict[str, list[SSAValue]] = {}
     for use in argument.uses:
         if (kind := _type_at(use)) is not None:
-            results.setdefault(str(kind), []).extend(use.operation.results)
+            results.setdefault(str(kind), []).extend(_in_function(use.operation).results)
     if len(parts) < 2 or len(results) < 2:
         yield _type(argument, facts), facts, tuple(_results(argument))
         return
@@ -217,7 +232,7 @@ def _values(program: Program, known: _Names) -> Iterator[ExplainedValue]:
             continue
         if not (region or FACTS in op.attributes):
             continue
-        makers = _nearest(op.operands, _operands, known)
+        makers = _nearest(_read_by(op), _operands, known)
         for result in op.results if region else op.results[:1]:
             kind, names, facts = _facts(op, result.index)
             readers = _nearest(_results(result), _results, known)
@@ -255,12 +270,12 @@ def _float_value(
     assert isinstance(op, Operation)
     if isinstance(op, QuantizeRegionOp):
         kernel, names, _ = _facts(op, 0)
-        makers = _nearest(op.operands, _operands, known)
+        makers = _nearest(_read_by(op), _operands, known)
     else:
         stated, island = op.attributes.get(KERNEL), _island(op)
         kernel = stated.data if isinstance(stated, StringAttr) else op.name
         names = tuple(dict.fromkeys(_name(one) for one in sorted(island, key=known.positions.__getitem__)))
-        before = [operand for one in island for operand in one.operands if operand.owner not in island]
+        before = [operand for one in island for operand in _read_by(one) if operand.owner not in island]
         makers = _nearest(before, _operands, known)
     return ExplainedValue(name, kernel, names, kind, facts, makers, readers, float_reason=why_float(op))
 
