@@ -14,6 +14,7 @@ import pytest
 
 from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, InstructionSet
+from zeropoint.codegen.llvm.machine import host
 from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.modules import ModuleSource
 from zeropoint.codegen.objects import objects_of
@@ -59,6 +60,11 @@ def is_optimized() -> bool:
     return "test_native_exactness.py" in name or zlib.crc32(name.encode()) % EVERY == 0
 
 
+def kernels_of_steps(program: Program, isa: InstructionSet | None = None) -> list[str]:
+    """The classes of the kernels of a program's steps, in order; nothing is compiled."""
+    return [type(step.kernel).__name__ for step in steps_of(program, host() if isa is None else isa).steps]
+
+
 def assert_same_bits(found: Array, expected: Array, message: str = "") -> None:
     """Both arrays have the same bits, signs of zeros included, and NaN in the same places."""
     np.testing.assert_array_equal(found, expected, err_msg=message)
@@ -66,6 +72,12 @@ def assert_same_bits(found: Array, expected: Array, message: str = "") -> None:
         word = np.dtype(f"u{expected.dtype.itemsize}")
         differ = (found.view(word) != expected.view(word)) & (expected == expected)
         assert not differ.any(), f"{message}: found -0 for 0, or 0 for -0, in {np.count_nonzero(differ)} places"
+
+
+def compiled(program: Program, isa: InstructionSet | None = None) -> NativeProgram:
+    """The program as native code, optimized in the tests of `is_optimized`."""
+    with contextlib.nullcontext() if is_optimized() else unoptimized():
+        return NativeProgram(program, isa=isa)
 
 
 def assert_native_is_exact(
@@ -104,7 +116,7 @@ def unoptimized() -> Iterator[None]:
 def _assert_native_is_exact(
     program: Program, samples: list[dict[str, Array]], isa: InstructionSet, threads: Sequence[int], guarded: bool | None
 ) -> None:
-    expected = [Interpreter(program)(sample) for sample in samples]
+    expected = list(Interpreter(program).run_samples(samples))
     graph = steps_of(program, isa)
     for count in threads:
         runnable = NativeProgram(program, isa=isa, threads=count, guarded=guarded, graph=graph)
