@@ -101,7 +101,7 @@ def _opened(number: int, mode: str, errors: str) -> Any:
     if not is_open(number):
         return None
     encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
-    return open(number, mode, encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115 (as long as the process)
+    return open(number, mode, encoding=encoding, errors=errors, closefd=False)
 
 
 @contextmanager
