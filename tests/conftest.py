@@ -31,7 +31,7 @@ SLOW = (
 """Files that take longest. With several processes, a file that begins last would leave the others waiting."""
 
 
-ALLOCATIONS = 1_000_000
+ALLOCATIONS = 200_000
 """Allocations between two runs of the garbage collector. Python's 700 cost a tenth of the time: the IR has cycles."""
 
 
@@ -82,7 +82,7 @@ def code_is_compiled_in_the_process_of_its_test() -> None:
     objects.PARALLEL.update(dict.fromkeys(objects.PARALLEL, sys.maxsize))
 
 
-FILES = 20
+FILES = 5
 """Files between two full runs of the garbage collector. One after every file took 3 % of the time of all tests."""
 _run = itertools.count(1)
 

@@ -109,7 +109,7 @@ def zeropoint(folder: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_stream_that_fails_gives_a_status_and_at_most_a_line(name: str, zeropoint: str, folder: Path) -> None:
-    """The commands that import hardly anything have processes of their own."""
+    """Commands that read no program have processes of their own."""
     command, status, line = CASES[name]
     ours = f"{sys.executable} -m zeropoint" if "m.mlir" not in command else zeropoint
     done = subprocess.run(
