@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codegen.exactness import assert_same_bits
-from zeropoint.codegen.runtime.native import NativeProgram
+from codegen.exactness import assert_same_bits, compiled
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
@@ -58,7 +57,7 @@ def reals(dtype: type[np.floating]) -> Array:
 
 
 def check_ulp(program: Program, inputs: dict[str, Array], most: int) -> None:
-    (expected,), (found,) = Interpreter(program)(inputs).values(), NativeProgram(program)(inputs).values()
+    (expected,), (found,) = Interpreter(program)(inputs).values(), compiled(program)(inputs).values()
     if not most:
         assert_same_bits(found, expected)
         return

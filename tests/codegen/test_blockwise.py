@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from codegen.exactness import compiled
 from codegen.machines import runs_here
 from zeropoint.codegen.group import group
 from zeropoint.codegen.llvm.processors import instruction_set
-from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.native import KernelOp
 from zeropoint.ir.program import Program
@@ -64,7 +64,7 @@ def test_one_kernel_computes_the_interpreters_bits(
     x[-1] = -128
     expected = Interpreter(quantized).run_values([x])[0]
     assert len(np.unique(expected)) > 2
-    found = NativeProgram(lowered, isa=instruction_set(isa=isa))({lowered.inputs[0].name: x})
+    found = compiled(lowered, instruction_set(isa=isa))({lowered.inputs[0].name: x})
     np.testing.assert_array_equal(next(iter(found.values())), expected)
 
 
@@ -74,5 +74,5 @@ def test_blocks_that_are_no_multiple_of_four_terms_are_computed_apart() -> None:
     kernels = [op.kind.data for op in group(lowered, isa="portable").entry.ops if isinstance(op, KernelOp)]
     assert "contraction" not in kernels
     x = np.random.default_rng(0).integers(-128, 128, (5, 24)).astype(np.int8)
-    found = NativeProgram(lowered)({lowered.inputs[0].name: x})
+    found = compiled(lowered)({lowered.inputs[0].name: x})
     np.testing.assert_array_equal(next(iter(found.values())), Interpreter(quantized).run_values([x])[0])

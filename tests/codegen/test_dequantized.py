@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from zeropoint.lower import expand_block_scales
 RANDOM = np.random.default_rng(7)
 
 
+@functools.cache
 def program(
     shape: tuple[int, int, int], kind: str, block: int | None = None, *, turned: bool = False, tail: str = ""
 ) -> Program:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codegen.exactness import HERE, assert_native_is_exact
+from codegen.exactness import HERE, assert_native_is_exact, kernels_of_steps
 from zeropoint.codegen.kernels.quantize import saturating
-from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.runtime.native import NativeProgram
 from zeropoint.interp import Interpreter
 from zeropoint.ir.program import Program
@@ -36,10 +35,6 @@ func.func @main(%x: {real}, %w: tensor<1x1x1x1xf32>) -> ({result}, tensor<1x1x1x
 }}
 }}
 """)
-
-
-def kernels(program: Program, isa: InstructionSet | None = None) -> list[str]:
-    return [type(step.kernel).__name__ for step in NativeProgram(program, isa=isa).graph.steps]
 
 
 def _literal(scale: float) -> str:
@@ -108,7 +103,7 @@ def test_every_step_between_two_stored_integers_is_where_the_interpreter_has_it(
 def test_images_have_kernels_of_their_own_and_no_loop_nest() -> None:
     for shape in SHAPES:
         if len(shape) == 4 and shape[1] > 4 and shape[2] * shape[3] >= 16:
-            kinds = kernels(there_and_back(shape, 0.5, 0))
+            kinds = kernels_of_steps(there_and_back(shape, 0.5, 0))
             assert kinds[:2] == ["QuantizePlanes", "DequantizePlanes"]
 
 
@@ -151,7 +146,7 @@ def test_a_reciprocal_scale_is_multiplied_by_per_layer_and_per_channel(isa) -> N
 )
 def test_floats_are_expressed_in_the_shape_in_which_they_are_returned(isa, shape, to) -> None:
     program = there_and_back(shape, 0.037, -11, to=to)
-    kinds = [kernels(made, isa) for made in (program, there_and_back(shape, 0.037, -11))]
+    kinds = [kernels_of_steps(made, isa) for made in (program, there_and_back(shape, 0.037, -11))]
     assert "DequantizePlanes" in kinds[0]
     assert kinds[0] == kinds[1]
     assert_native_is_exact(program, [values(shape, 0.037)], isa, threads=(1, 3))

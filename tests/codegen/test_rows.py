@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from codegen.exactness import HERE, assert_native_is_exact
+from codegen.exactness import HERE, assert_native_is_exact, kernels_of_steps
 from codegen.guarded_program import GuardedProgram
 from codegen.loop_programs import inputs_for, main
 from codegen.row_programs import LEAST, ZERO, attention, dense, layer_norm, random_rows, softmax
@@ -22,15 +22,11 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.text import parse_program, print_program
 
 
-def kernels(program: Program) -> list[str]:
-    return [type(step.kernel).__name__ for step in NativeProgram(program).graph.steps]
-
-
 @pytest.mark.parametrize("isa", HERE, ids=lambda row: row.name)
 @pytest.mark.parametrize("size", [8, 19, 128, 700])
 def test_a_layer_norm_is_one_kernel(isa: InstructionSet, size: int) -> None:
     program = layer_norm(5, size)
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3))
 
 
@@ -45,7 +41,7 @@ def test_what_a_sweep_keeps_is_of_its_row_when_groups_of_rows_overlap() -> None:
         f"%b = stablehlo.broadcast_in_dim %r, dims = [0] : ({number}) -> {whole}",
         f"%y = stablehlo.subtract %s, %b : {whole}",
     )  # fmt: skip
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     for isa in HERE:
         assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 3))
 
@@ -124,7 +120,7 @@ def test_numbers_of_rows_are_stored_in_the_order_of_their_own_result() -> None:
 @pytest.mark.parametrize("shape", [(2, 3, 5, 8), (1, 2, 7, 50), (1, 1, 3, 300)], ids=str)
 def test_a_softmax_of_stored_scores_is_one_kernel_with_its_mask_and_its_quantization(shape: tuple[int, ...]) -> None:
     program = attention(shape)
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     samples = [inputs_for(program, seed) for seed in range(2)]
     for isa in HERE:
         assert_native_is_exact(program, samples, isa)
@@ -150,14 +146,14 @@ def test_any_number_of_threads_gives_the_same_bits(program: Program) -> None:
 def test_a_softmax_along_another_dimension_stays_loop_nests() -> None:
     shape = (3, 16, 19)
     program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *softmax("x", "y", shape, 1))
-    assert "Rows" not in kernels(program)
+    assert "Rows" not in kernels_of_steps(program)
     assert_native_is_exact(program, [inputs_for(program)], HERE[0])
 
 
 def test_a_row_too_long_for_the_stack_is_several_kernels() -> None:
     shape = (2, 9000)
     program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *softmax("x", "y", shape, 1))
-    assert len(kernels(program)) > 1
+    assert len(kernels_of_steps(program)) > 1
     assert_native_is_exact(program, [inputs_for(program)], HERE[0])
 
 
@@ -182,7 +178,7 @@ def test_what_is_the_same_in_all_rows_may_be_computed_from_a_number(size: int) -
         f"%s = stablehlo.add %x, %mask : {dense(*shape)}",
         *softmax("s", "y", shape, 1),
     )  # fmt: skip
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     assert_native_is_exact(program, [inputs_for(program)], HERE[0], threads=(1, 2))
 
 
@@ -201,7 +197,7 @@ def test_integers_of_rows_are_the_interpreters() -> None:
         f"%e = stablehlo.multiply %d, %c : {whole}",
         f"%y = stablehlo.convert %e : ({whole}) -> {wide}",
     )  # fmt: skip
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     for isa in HERE:
         assert_native_is_exact(program, [inputs_for(program)], isa, threads=(1, 2))
 
@@ -229,7 +225,7 @@ def test_upper_halves_of_products_are_the_interpreters(size: int) -> None:
         f"%h = stablehlo.shift_right_arithmetic %p, %n : {wide}",
         f"%y = stablehlo.convert %h : ({wide}) -> {whole}",
     )  # fmt: skip
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     rng = np.random.default_rng(0)
     x = rng.integers(-(2**31), 2**31, (5, size)).astype(np.int32)
     x[1], x[2, 1::2], x[3, ::2], x[3, 1::2] = -(2**31), 2**31 - 1, -1, -(2**31)
@@ -279,7 +275,7 @@ def _squared(size: int, *, kept: bool) -> Program:
 def test_sums_of_squares_are_the_interpreters(size: int, *, kept: bool) -> None:
     """Two squares of -2^15 are 2^31, which an i32 does not hold."""
     program = _squared(size, kept=kept)
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     rng = np.random.default_rng(size)
     x = rng.integers(-(2**15), 2**15, (5, size)).astype(np.int16)
     x[1], x[2], x[3, ::2], x[3, 1::2] = -(2**15), 2**15 - 1, -(2**15), 2**15 - 1
@@ -316,7 +312,7 @@ def test_reductions_of_what_reductions_gave_are_the_same_kernel() -> None:
     shape = (3, 24)
     lines = [*softmax("x", "a", shape, 1), *softmax("a", "y", shape, 1)]
     program = main(f"%x: {dense(*shape)}", dense(*shape), ZERO, LEAST, *lines)
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     assert_native_is_exact(program, [inputs_for(program)], HERE[0])
 
 
@@ -393,7 +389,7 @@ def test_shifts_by_a_number_of_the_row_are_the_interpreters() -> None:
         f"%g = stablehlo.clamp %low, %f, %high : (tensor<i32>, {whole}, tensor<i32>) -> {whole}",
         f"%y = stablehlo.convert %g : ({whole}) -> {narrow}",
     )  # fmt: skip
-    assert kernels(program) == ["Rows"]
+    assert kernels_of_steps(program) == ["Rows"]
     x = np.random.default_rng(3).integers(-(2**15), 2**15, (rows, size)).astype(np.int16)
     for isa in HERE:
         assert_native_is_exact(program, [{"arg0": x, "arg1": np.array(shifts)}], isa, threads=(1, 2))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -30,14 +31,29 @@ def _strings(path: Path) -> Iterator[tuple[str, str]]:
     source = path.read_text()
     if "func.func" not in source:
         return  # to parse every module takes seconds
-    tree = ast.parse(source)
-    formatted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in formatted:
-            continue
+    lines = [number for number, line in enumerate(source.split("\n"), 1) if "func.func" in line]
+    for node in _string_nodes(ast.parse(source), lines):
         for index, text in enumerate(_SEPARATOR.split(node.value)):
             if _is_module(text):
                 yield f"{path.relative_to(TESTS)}:{node.lineno}#{index}", text
+
+
+def _string_nodes(root: ast.AST, lines: Sequence[int]) -> Iterator[ast.Constant]:
+    """The strings on any of the lines, without the parts of formatted ones. `ast.walk` visits all nodes, in seconds."""
+    left = [root]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                yield node
+            continue
+        for child in reversed([*ast.iter_child_nodes(node)]):
+            if isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant):
+                continue
+            outer, *_ = [*getattr(child, "decorator_list", []), child]  # `def` is not the first line
+            first, last = getattr(outer, "lineno", 1), getattr(child, "end_lineno", lines[-1])
+            if bisect_left(lines, first) < bisect_right(lines, last):
+                left.append(child)
 
 
 def _is_module(text: str) -> bool:
