@@ -234,7 +234,7 @@ class KernelRow:
         """Whether two ports have the same scale and zero point."""
         return isinstance(self.relation, SameScale) and first in self.relation and second in self.relation
 
-    @property
+    @cached_property
     def tied_output(self) -> int | None:
         """The index of the first result that shares its parameters with other ports; None if there is none."""
         results = (~number for number, rule in enumerate(self.outputs) if rule.role is not Role.OTHER)

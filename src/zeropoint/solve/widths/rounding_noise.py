@@ -117,12 +117,16 @@ class RoundingNoise:
 
     def read_by(self, maker: Operation, index: int, contractions: int) -> float:
         """The variance of the noise of a kernel's operand, from its own rounding and from the noise that it carries."""
+        return self._rounded(maker, index) + self.carried_by(maker.operands[index], contractions)
+
+    def _rounded(self, maker: Operation, index: int) -> float:
+        """The variance of rounding a kernel's operand: of an error that is uniform over one step.
+
+        A value of unknown range counts as exact, so noise may be underestimated but not overestimated.
+        """
         operand = maker.operands[index]
         seen = None if self.is_given(operand) else self.seen(operand)
-        # The variance of an error that is uniform over one step. A value of unknown range counts as exact, so noise may
-        # be underestimated but not overestimated.
-        own = 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
-        return own + self.carried_by(operand, contractions)
+        return 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
 
     def widened(self, maker: Operation, index: int, bits: int) -> float | None:
         """The variance of rounding a kernel's operand in the finest storage of at least `bits` that its rows accept.
@@ -167,9 +171,9 @@ class RoundingNoise:
         gain = self.gain(op, index) if isinstance(op, QuantizeRegionOp) else None
         if gain is None:
             return [0.0] * (ANY_NUMBER + 1)
-        weights = self.of_weights(op)
+        weights, own, operand = self.of_weights(op), self._rounded(op, index), op.operands[index]
         numbers = [count - passes for count in range(ANY_NUMBER)] + [ANY_NUMBER]
-        return [gain * self.read_by(op, index, left) + weights if left >= 0 else 0.0 for left in numbers]
+        return [gain * (own + self.carried_by(operand, left)) + weights if left >= 0 else 0.0 for left in numbers]
 
     def of_weights(self, maker: Operation) -> float:
         """The variance that rounded weights cause at the result of a contraction; 0 for other ops.
