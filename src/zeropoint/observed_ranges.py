@@ -124,6 +124,10 @@ def observe_parts(
 
 
 def _engine(options: Options, samples: Iterable[Sample], progress: Progress, engine: Engine | None) -> Engine:
-    """What runs a calibration: the user's engine, or the fastest one for what observing and judging take."""
-    runs = expected_runs(options.observer, length_hint(samples))
+    """What runs a calibration: the user's engine, or the fastest one for what observing and judging take.
+
+    With a mask, a prepared program does not judge.
+    """
+    count = length_hint(samples)
+    runs = max(count, 1) if options.mask is not None else expected_runs(options.observer, count)
     return masked(engine or QuickestEngine(runs, progress, processors()), options.mask)

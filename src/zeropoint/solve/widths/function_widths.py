@@ -132,9 +132,7 @@ class _Functions:
         # A quotient is judged both at the RMS of the other operand and over all its points, because either may show the
         # loss.
         for spread in (False, True) if region.logical_kernel.data == "divide" else (False,):
-            for index, value in activations(region):
-                if not self._is_observed(value):
-                    continue
+            for index, value in [one for one in activations(region) if self._is_observed(one[1])]:
                 function = operand_function(region, index, self.noise, spread=spread)
                 source = None if function is None else self._source(value, function)
                 if source is not None and not self.noise.is_given(source[0]):

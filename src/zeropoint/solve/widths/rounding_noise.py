@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, facts_of
@@ -33,7 +32,7 @@ from zeropoint.ir.stablehlo import (
     SortOp,
     TransposeOp,
 )
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import element_dtype, element_of, has_floats, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
@@ -351,11 +350,7 @@ def _note(found: dict[SSAValue, PointDistribution], value: SSAValue, distributio
 
 def activations(op: Operation) -> list[tuple[int, SSAValue]]:
     """The float operands of an op that are not constant, with their indices."""
-    return [
-        (index, value)
-        for index, value in enumerate(op.operands)
-        if not is_constant(value) and isinstance(element_of(value), AnyFloat)
-    ]
+    return [(index, value) for index, value in enumerate(op.operands) if not is_constant(value) and has_floats(value)]
 
 
 def is_demanded(region: QuantizeRegionOp) -> bool:
