@@ -122,7 +122,7 @@ def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monk
         return ObservedProgram(program, threads=threads, optimized=optimized, progress=progress)
 
     monkeypatch.setattr(engines, "_compiled", compiled)
-    ops = engines.size_of(engines.compiled_ops(asked))
+    ops = engines.size_of(asked)
     monkeypatch.setattr(engines, "CALLED", 0)
     monkeypatch.setattr(engines, "LOADING_LLVM", 0)
     monkeypatch.setattr(engines, "COMPILING", 4 * multiplications(asked) // ops)
@@ -139,16 +139,15 @@ def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monk
 
 def test_calls_of_ops_and_loading_llvm_count(asked, monkeypatch):
     """Small ops take the interpreter as long as their calls do: such networks were interpreted in all runs."""
-    ops = engines.compiled_ops(asked)
+    size = engines.size_of(asked)
     monkeypatch.setattr(engines, "COMPILING", 100)
     monkeypatch.setattr(engines, "CALLED", 100)
-    monkeypatch.setattr(engines, "LOADING_LLVM", 50 * len(ops))
+    monkeypatch.setattr(engines, "LOADING_LLVM", 50 * size)
     work = engines.RunWork.of(asked, 0)
     assert not work.justifies(0, optimized=False)
     assert work.justifies(2, optimized=False)
     assert not work.justifies(10**6, optimized=True)  # optimized code calls nothing less
-    loaded = engines.size_of(ops) < len(ops) or "llvmlite" in sys.modules
-    assert work.justifies(1, optimized=False) == loaded
+    assert work.justifies(1, optimized=False) == ("llvmlite" in sys.modules)
 
 
 def test_ops_of_a_form_that_others_have_count_less():
@@ -160,8 +159,7 @@ def test_ops_of_a_form_that_others_have_count_less():
             f"func.func @main(%v0: tensor<4xf32>) -> tensor<4xf32> {{\n{steps}\nreturn %v{length} : tensor<4xf32> }}"
         )
 
-    size, longer = (engines.size_of(engines.compiled_ops(chain(n))) for n in (1, 1 + 2 * engines.REPEATED))
-    assert longer == size + 2
+    assert engines.size_of(chain(1 + 2 * engines.REPEATED)) == engines.size_of(chain(1)) + 2
 
 
 def test_programs_with_many_operations_run_on_all_threads_with_the_same_statistics(asked, monkeypatch):
