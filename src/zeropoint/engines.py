@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,6 +33,10 @@ from zeropoint.report.counts import multiplications
 COMPILING = 1_500_000
 """The number of float multiplications and additions that the interpreter performs while one op is compiled without
 optimization."""
+CALLED = 100_000
+"""The number of those operations that take as long as calling an interpreted op."""
+LOADING_LLVM = 150_000_000
+"""The number of those operations that take as long as loading LLVM, once in a process."""
 LOADING = 50_000_000
 """The number of float products that NumPy adds up while the function for them that is native code is loaded."""
 COUNTED = 1 << 15
@@ -243,23 +248,22 @@ INTERPRETER = ReferenceEngine(SumsOfProducts())
 class Warming:
     """A program that is compiled once its runs have taken as long as compiling takes, and optimized by the same rule.
 
-    It is interpreted first. It is compiled from the start if `expected`, the number of multiplications and additions in
-    all runs, already justifies this. A program with a loop, whose number of trips is unknown, is also compiled from the
-    start. Calls are thread-safe. Native code runs on `threads` threads. `progress` counts the modules to compile.
+    It is interpreted first. It is compiled from the start if the expected number of `runs`, of so many multiplications
+    and additions (`operations`), already justifies this. A program with a loop, whose number of trips is unknown, is
+    also compiled from the start. Calls are thread-safe. Native code runs on `threads` threads. `progress` counts the
+    modules to compile.
     """
 
-    def __init__(
-        self, program: Program, operations: int, expected: int, progress: Progress = silent, *, threads: int = 1
-    ):
-        size = size_of(program)
+    def __init__(self, program: Program, operations: int, runs: int, progress: Progress = silent, *, threads: int = 1):
         self._program, self._progress, self._threads = program, progress, threads
-        self._operations = operations
-        self._done = 0
+        self._work = RunWork.of(program, operations)
+        self._runs = 0
         self._lock = threading.Lock()
-        self._levels = [(COMPILING * size, False), (OPTIMIZING * size, True)]
+        self._levels = [False, True]
+        """The forms of native code that are left: unoptimized and optimized."""
         self.runnable: Runnable | None = None
-        if expected >= COMPILING * size or _has_loop(program):
-            self._compile(optimized=expected >= OPTIMIZING * size)
+        if self._work.justifies(runs, optimized=False) or _has_loop(program):
+            self._compile(optimized=self._work.justifies(runs, optimized=True))
         self.runnable = self.runnable or INTERPRETER.prepare(program)
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
@@ -284,16 +288,39 @@ class Warming:
 
     def _count(self) -> None:
         with self._lock:
-            self._done += self._operations
-            reached = [optimized for least, optimized in self._levels if self._done >= least]
+            self._runs += 1
+            reached = [one for one in self._levels if self._work.justifies(self._runs, optimized=one)]
             if reached:
                 self._compile(optimized=reached[-1])
 
     def _compile(self, *, optimized: bool) -> None:
         """Compile the program. If that is not possible, it is not tried again."""
         made = _compiled(self._program, self._threads, self._progress, optimized=optimized)
-        self._levels = [level for level in self._levels if level[1] and not optimized] if made else []
+        self._levels = [one for one in self._levels if one and not optimized] if made else []
         self.runnable = made or self.runnable
+
+
+@dataclass(frozen=True)
+class RunWork:
+    """What a run of a program takes, and what compiling it takes, both in operations that the interpreter performs."""
+
+    operations: int
+    """The multiplications and additions."""
+    size: int
+    """The number of ops to compile (`size_of`)."""
+
+    @classmethod
+    def of(cls, program: Program, operations: int) -> RunWork:
+        """The work of a program with so many multiplications and additions."""
+        return cls(operations, size_of(program))
+
+    def justifies(self, runs: int, *, optimized: bool) -> bool:
+        """Whether so many runs take as long as compiling, or as optimizing."""
+        if optimized:
+            return runs * self.operations >= OPTIMIZING * self.size
+        loading = 0 if "llvmlite" in sys.modules else LOADING_LLVM
+        # Ops that repeat the form of another count less here, too: preparing each of them takes as long as calling it.
+        return runs * (self.operations + CALLED * self.size) >= COMPILING * self.size + loading
 
 
 def size_of(program: Program) -> int:
@@ -334,7 +361,7 @@ class QuickestEngine:
         if not operations and not _has_loop(program):
             return INTERPRETER.prepare(program)
         threads = self.threads if operations >= SHARED else 1
-        return Warming(program, operations, operations * self.runs, self.progress, threads=threads)
+        return Warming(program, operations, self.runs, self.progress, threads=threads)
 
 
 def milliseconds(program: Program, sample: Mapping[str, Array]) -> float:

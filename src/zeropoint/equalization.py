@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
+from operator import length_hint
 
-from zeropoint.calibrate import Progress, Report, Work, collect, state_ranges
+from zeropoint.calibrate import Progress, Report, Work, collect, expected_runs, state_ranges
 from zeropoint.calibrate.bounded import has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.correct import Equalized, Judged, Platform, SampleParts, judge_of, some
@@ -26,6 +27,7 @@ from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.correct.sample_parts import FEW, Samples
 from zeropoint.demands import demanded_observers
+from zeropoint.engines import for_runs
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.ir.tensors import Array
@@ -122,16 +124,16 @@ class EqualizationTrial:
     def _calibrated(self, fused: Program) -> Calibrated:
         asked = self._passed(ASKING_PASSES, fused)
         work = None if self.work is None else self.work.part(EQUALIZED_PROGRAM)
+        engine = for_runs(self.platform.programs, expected_runs(self.observer, length_hint(self.samples)))
         report = collect(
             asked,
             self.samples,
             observer=self.observer,
             observers=demanded_observers(asked),
-            engine=self.platform.programs,
+            engine=engine,
             progress=self.progress,
             work=work,
         )
         program = self._passed(CALIBRATED_PASSES, state_ranges(asked, report))
-        engine = self.platform.programs
         program, report = observe_bounded(program, report, self.samples, self.observer, engine, self.progress, work)
         return Calibrated(fused, report, program)

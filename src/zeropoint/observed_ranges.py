@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 from zeropoint.budget_search import journal_path
-from zeropoint.calibrate import JournalError, Kept, Progress, Report, Work, collect
+from zeropoint.calibrate import JournalError, Kept, Progress, Report, Work, collect, expected_runs
 from zeropoint.calibrate.bounded import PARTS, has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.calibrate.workers import Recorder
@@ -94,7 +94,7 @@ def observe_ranges(
         kept.watch(samples),
         observer=options.observer,
         observers=demanded_observers(asked),
-        engine=masked(engine or QuickestEngine(max(length_hint(samples), 1), progress, processors()), options.mask),
+        engine=_engine(options, samples, progress, engine),
         progress=progress,
         work=work,
         recorder=recorder,
@@ -119,5 +119,15 @@ def observe_parts(
     """The program and the report with the ranges of the parts that a pass computes separately, if there are any."""
     if not has_bounded(calibrated) or not length_hint(samples):
         return calibrated, report
-    runs = masked(engine or QuickestEngine(length_hint(samples), progress, processors()), options.mask)
+    runs = _engine(options, samples, progress, engine)
     return observe_bounded(calibrated, report, samples, options.observer, runs, progress, work)
+
+
+def _engine(options: Options, samples: Iterable[Sample], progress: Progress, engine: Engine | None) -> Engine:
+    """What runs a calibration: the user's engine, or the fastest one for what observing and judging take.
+
+    With a mask, a prepared program does not judge.
+    """
+    count = length_hint(samples)
+    runs = max(count, 1) if options.mask is not None else expected_runs(options.observer, count)
+    return masked(engine or QuickestEngine(runs, progress, processors()), options.mask)

@@ -16,7 +16,14 @@ from hypothesis.extra import numpy as hnp
 
 import zeropoint as zp
 from property_cases import some
-from zeropoint.calibrate import DEFAULT_OBSERVER, OBSERVERS, MeanSquareObserver, PercentileObserver, observer_factory
+from zeropoint.calibrate import (
+    DEFAULT_OBSERVER,
+    OBSERVERS,
+    MeanSquareObserver,
+    PercentileObserver,
+    expected_runs,
+    observer_factory,
+)
 from zeropoint.calibrate.histogram import ABSOLUTE_ERROR, RELATIVE_ERROR, DistributionObserver
 from zeropoint.calibrate.moving_average import MovingAverageObserver
 from zeropoint.cli import main
@@ -251,3 +258,10 @@ def test_everything_that_quantizes_has_the_same_default():
 def test_an_unknown_observer_is_an_error_that_names_the_choices(text, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         observer_factory(text)
+
+
+@pytest.mark.parametrize(("observer", "runs"), [("minmax", 32), ("mse", 32), ("output", 32 + 3 * 8)])
+def test_ranges_that_readers_judge_take_more_runs(observer: str, runs: int) -> None:
+    """A quarter of the samples run once more, and the readers of a value once for each of two ranges."""
+    assert expected_runs(observer, 32) == runs
+    assert expected_runs(observer, 0) == 1

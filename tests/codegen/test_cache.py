@@ -346,6 +346,12 @@ def test_a_compiler_that_is_killed_loses_nothing_and_one_that_crashes_is_a_bug(
         assert list(compiling.compiled_apart(texts, ISA, "debug")) == expected
 
 
+def test_a_compiling_process_does_not_import_numpy() -> None:
+    """NumPy took more than half of the time until such a process compiled its first module."""
+    check = "import sys; from zeropoint.codegen.llvm.compiling import serve; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
 def test_the_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ZEROPOINT_CACHE", str(tmp_path / "own"))
     assert cache_folder() == tmp_path / "own"

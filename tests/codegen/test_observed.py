@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,8 @@ def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monk
 
     monkeypatch.setattr(engines, "_compiled", compiled)
     ops = engines.size_of(asked)
+    monkeypatch.setattr(engines, "CALLED", 0)
+    monkeypatch.setattr(engines, "LOADING_LLVM", 0)
     monkeypatch.setattr(engines, "COMPILING", 4 * multiplications(asked) // ops)
     monkeypatch.setattr(engines, "OPTIMIZING", 8 * multiplications(asked) // ops)
     for runs, made in ((1, [[], [False], [False], [False, True], [False, True]]), (2, [[False]]), (4, [[True]])):
@@ -132,6 +135,19 @@ def test_small_programs_are_interpreted_then_compiled_then_optimized(asked, monk
             assert forms == run
             for name, array in expected.items():
                 assert_same_bits(found[name], array, name)
+
+
+def test_calls_of_ops_and_loading_llvm_count(asked, monkeypatch):
+    """Small ops take the interpreter as long as their calls do: such networks were interpreted in all runs."""
+    size = engines.size_of(asked)
+    monkeypatch.setattr(engines, "COMPILING", 100)
+    monkeypatch.setattr(engines, "CALLED", 100)
+    monkeypatch.setattr(engines, "LOADING_LLVM", 50 * size)
+    work = engines.RunWork.of(asked, 0)
+    assert not work.justifies(0, optimized=False)
+    assert work.justifies(2, optimized=False)
+    assert not work.justifies(10**6, optimized=True)  # optimized code calls nothing less
+    assert work.justifies(1, optimized=False) == ("llvmlite" in sys.modules)
 
 
 def test_ops_of_a_form_that_others_have_count_less():

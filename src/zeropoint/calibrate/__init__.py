@@ -1,7 +1,7 @@
 """Calibration: instrument the values that need a range, run samples, and record the observed ranges."""
 
 from zeropoint.calibrate.candidates import Kept
-from zeropoint.calibrate.choices import DEFAULT_OBSERVER, OBSERVERS, observer_factory
+from zeropoint.calibrate.choices import DEFAULT_OBSERVER, OBSERVERS, expected_runs, observer_factory
 from zeropoint.calibrate.collect import CalibrationError, calibrate, collect, state_ranges, stats_keys
 from zeropoint.calibrate.data import DataError, Sample, Source, samples, shapes_in
 from zeropoint.calibrate.histogram import PercentileObserver
@@ -41,6 +41,7 @@ __all__ = [
     "calibrate",
     "collect",
     "display",
+    "expected_runs",
     "instrument",
     "observer_factory",
     "samples",

@@ -22,6 +22,8 @@ JUDGED = 8
 About a quarter of all samples are used, so that judging takes about as long as observing.
 """
 LEAST_JUDGED = 4
+CANDIDATES = 2
+"""The maximum number of ranges among which one is chosen. The kernels that read the value run once for each."""
 MOST_BYTES = 128 << 20
 """The maximum number of bytes of kept samples. At least `JUDGED` samples may be kept in any case."""
 CLOSE = 0.01
@@ -76,6 +78,12 @@ def best(costs: Array) -> int:
     errors = gains.std(axis=1, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(len(costs))
     clear = (totals <= BETTER * totals[0]) & (gains.mean(axis=1) > errors)
     return int(np.where(clear, totals, np.inf).argmin()) if clear.any() else 0
+
+
+def runs_with_judging(samples: int) -> int:
+    """About how many runs of the network observing and judging so many samples takes as long as."""
+    judged = min(samples, JUDGED, max(LEAST_JUDGED, samples // 4))
+    return samples + (1 + CANDIDATES) * judged
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zeropoint.calibrate.candidates import OutputObserver
+from zeropoint.calibrate.candidates import OutputObserver, runs_with_judging
 from zeropoint.calibrate.entropy import EntropyObserver
 from zeropoint.calibrate.histogram import PercentileObserver
 from zeropoint.calibrate.moving_average import MovingAverageObserver
@@ -61,3 +61,9 @@ def observer_factory(text: str) -> ObserverFactory:
     if name not in OBSERVERS:
         raise OptionError(f"found observer '{text}'; expected one of: {', '.join(OBSERVERS)} (or percentile:99.9)")
     return OBSERVERS[name](argument)
+
+
+def expected_runs(observer: str, samples: int) -> int:
+    """About how many runs of the network calibration on so many samples takes as long as, at least 1."""
+    judges = isinstance(observer_factory(observer)(), OutputObserver)
+    return max(1, runs_with_judging(samples) if judges else samples)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.locations import name_location
@@ -39,7 +39,7 @@ from zeropoint.ir.quant import (
 )
 from zeropoint.ir.result_names import feeds_region, result_names, varying_values
 from zeropoint.ir.stablehlo import UniformDequantizeOp
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import has_floats
 from zeropoint.ir.value_names import Names
 
 Asks = Callable[[Program], Callable[[SSAValue], bool]]
@@ -57,7 +57,7 @@ def asks_all(program: Program) -> Callable[[SSAValue], bool]:
 
 def _is_open_float(value: SSAValue) -> bool:
     """Whether a value is a float tensor without statistics and without a request for them."""
-    if not (isinstance(value.type, TensorType) and isinstance(element_of(value), AnyFloat)):
+    if not (isinstance(value.type, TensorType) and has_floats(value)):
         return False
     if isinstance(value.owner, _ANSWERED):
         return False

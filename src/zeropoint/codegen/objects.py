@@ -20,8 +20,9 @@ from zeropoint.codegen.llvm.machine import llvm_version, triple_of
 from zeropoint.codegen.modules import ModuleSource
 from zeropoint.progress import Progress, silent
 
-PARALLEL = {"object": 8, "light": 24, "debug": 64, "bitcode": 8}
-"""The minimum number of modules that are compiled in separate processes, by form."""
+PARALLEL = {"object": 8, "light": 40, "debug": 160, "bitcode": 8}
+"""The minimum number of modules that are compiled in separate processes, by form: starting these takes as long as
+compiling a quarter of so many."""
 BATCH = 32_000_000
 """The number of characters of LLVM text that are in memory at once."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.fuse.statements import Statements
@@ -20,7 +19,7 @@ from zeropoint.ir.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from zeropoint.ir.tensors import Array, element_of
+from zeropoint.ir.tensors import Array, has_floats
 from zeropoint.ir.weights import Weights
 from zeropoint.targets import KernelRow
 
@@ -84,7 +83,7 @@ class FloatGraph:
 
     def is_float(self, value: SSAValue) -> bool:
         """Whether the value is a tensor of floats."""
-        return isinstance(element_of(value), AnyFloat)
+        return has_floats(value)
 
     def channel_constant(self, value: SSAValue, axis: int) -> SSAValue | None:
         """The rank-1 constant whose broadcast along `axis` is `value`; None otherwise."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from itertools import chain
 
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from zeropoint.ir.captured import captured
 from zeropoint.ir.locations import location_text
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp, StatisticsRefOp
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import has_floats
 from zeropoint.ir.value_names import Names
 
 _STATISTICS = (StatisticsOp, StatisticsRefOp)
@@ -40,7 +39,7 @@ def result_names(program: Program, *, every_result: bool = False) -> dict[SSAVal
         for result in op.results:
             # Integers, such as the computed indices of a gather, are not observed and would take the name of the
             # kernel.
-            is_named = isinstance(element_of(result), AnyFloat) and (every_result or feeds_region(result))
+            is_named = has_floats(result) and (every_result or feeds_region(result))
             # Regions are named even if they read only constants: they are kernels, which the search for widths refers
             # to by name.
             if isinstance(op, QuantizeRegionOp) or (is_named and result in varying):

@@ -112,6 +112,11 @@ def element_of(value: SSAValue | Attribute) -> Attribute:
     return tensor_of(value).element_type
 
 
+def has_floats(value: SSAValue | Attribute) -> bool:
+    """Whether the elements of a value of ranked tensor type are floats."""
+    return type(element_of(value)) in FORMATS  # isinstance on the 18 abstract classes of `AnyFloat` is slow
+
+
 def real_element(element_type: Attribute) -> Attribute:
     """The element type of a complex type; a real type itself."""
     return (

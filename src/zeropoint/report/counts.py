@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import Pure
@@ -27,7 +27,7 @@ from zeropoint.ir.stablehlo import (
     WhileOp,
 )
 from zeropoint.ir.stablehlo import ReturnOp as StablehloReturnOp
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import element_of, has_floats
 
 UNCOVERED = "no kernel covers it"
 """The reason for a float op that states none."""
@@ -84,7 +84,7 @@ class FloatKernel:
 
 def is_float(op: Operation) -> bool:
     """Whether an op produces a float tensor."""
-    return any(isinstance(r.type, TensorType) and isinstance(element_of(r), AnyFloat) for r in op.results)
+    return any(isinstance(r.type, TensorType) and has_floats(r) for r in op.results)
 
 
 def is_not_integer(op: Operation) -> bool:
@@ -100,7 +100,7 @@ def is_edge(op: Operation) -> bool:
     """
     if not isinstance(op, ConvertOp):
         return isinstance(op, EDGES)
-    if not all(isinstance(element_of(value), AnyFloat) for value in (op.operand, op.result)):
+    if not all(has_floats(value) for value in (op.operand, op.result)):
         return False
     users = [use.operation for use in op.result.uses]
     return isinstance(op.operand.owner, EDGES) or (bool(users) and all(isinstance(user, EDGES) for user in users))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
 from zeropoint.ir.constants import is_constant
 from zeropoint.ir.locations import named_kernel
 from zeropoint.ir.quant import QuantizeRegionOp, Storage
-from zeropoint.ir.tensors import element_of
+from zeropoint.ir.tensors import has_floats
 from zeropoint.targets import DATA, KernelRow, Role
 
 ADDS_ELEMENTS = ("pad",)
@@ -80,4 +79,4 @@ def result_ports(region: QuantizeRegionOp) -> Iterator[tuple[int, SSAValue]]:
 
 def is_float(value: SSAValue) -> bool:
     """Whether the elements of a value are floats."""
-    return isinstance(element_of(value), AnyFloat)
+    return has_floats(value)

@@ -200,14 +200,15 @@ class KernelChoice:
         # First without the neighbours' storage, so that a kernel takes the target's preferred row, with a rescale if
         # the neighbours have another storage.
         asked = _with_weights(self._signature(region, neighbours=False), region, demands)
-        ways = (asked, _of_either_sign(asked))
-        fitting = [pair for way in ways if (pair := self._match(region, rows, way, demands)) is not None]
-        exact = (pair for pair in fitting if zero_points_fit(region, pair[0], self.constraints))
-        found = next(exact, next(iter(fitting), None))
+        found = self._match(region, rows, asked, demands)
+        if found is None or not zero_points_fit(region, found[0], self.constraints):
+            other = self._match(region, rows, _of_either_sign(asked), demands)
+            if found is None or (other is not None and zero_points_fit(region, other[0], self.constraints)):
+                found = other
         if found is None:
             return self._why_none(region, rows, asked)
         suiting = _with_weights(self._signature(region, neighbours=True), region, demands)
-        near = self._match(region, rows, suiting, demands)
+        near = None if suiting == asked else self._match(region, rows, suiting, demands)
         # A row that suits the neighbours is only taken if it moves data or has the same width. Otherwise one 16-bit
         # operand would widen all later kernels.
         if (

@@ -17,7 +17,7 @@ from zeropoint.targets import DATA, KernelRow, PortRule
 
 def zero_points_fit(region: QuantizeRegionOp, row: KernelRow, constraints: Constraints) -> bool:
     """Whether the operands of a region suit the zero points that a row requires."""
-    return all(
+    return not row.requires_zero_points or all(
         _fits(row.input_rule(index), value, spec, constraints)
         for index, (value, spec) in enumerate(zip(region.inputs, region.input_specs, strict=True))
         if row.input_rule(index).role in DATA and row.input_rule(index).zero_point is not None

@@ -202,10 +202,15 @@ class KernelRow:
     recurrent: bool = False
     pinned: bool = False
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[PortRule, ...]:
         """The rules of the results in order."""
         return (self.output, *self.more_outputs)
+
+    @cached_property
+    def requires_zero_points(self) -> bool:
+        """Whether activations must have a zero point that the row states."""
+        return any(rule.role in DATA and rule.zero_point is not None for rule in self.inputs)
 
     def input_rule(self, index: int) -> PortRule:
         """The rule of operand `index`."""
@@ -229,7 +234,7 @@ class KernelRow:
         """Whether two ports have the same scale and zero point."""
         return isinstance(self.relation, SameScale) and first in self.relation and second in self.relation
 
-    @property
+    @cached_property
     def tied_output(self) -> int | None:
         """The index of the first result that shares its parameters with other ports; None if there is none."""
         results = (~number for number, rule in enumerate(self.outputs) if rule.role is not Role.OTHER)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
+import struct
 from dataclasses import dataclass
-
-import numpy as np
 
 FLOATS = frozenset(("float", "double"))
 WIDTHS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "float": 32, "double": 64, "ptr": 64}
@@ -64,10 +64,9 @@ def bytes_of(type_: str) -> int:
 def literal(type_: str, number: float) -> str:
     """A number of an element type as LLVM text. A float is written as the bits of the f64 of the same value."""
     if type_ == "float":
-        with np.errstate(over="ignore"):
-            number = float(np.float32(number))
+        number = ctypes.c_float(number).value
     if type_ in FLOATS:
-        return f"0x{int(np.float64(number).view(np.uint64)):016X}"
+        return f"0x{struct.pack('>d', number).hex().upper()}"
     return str(int(number))
 
 

@@ -132,7 +132,7 @@ class _Functions:
         # A quotient is judged both at the RMS of the other operand and over all its points, because either may show the
         # loss.
         for spread in (False, True) if region.logical_kernel.data == "divide" else (False,):
-            for index, value in activations(region):
+            for index, value in [one for one in activations(region) if self._is_observed(one[1])]:
                 function = operand_function(region, index, self.noise, spread=spread)
                 source = None if function is None else self._source(value, function)
                 if source is not None and not self.noise.is_given(source[0]):
@@ -240,6 +240,18 @@ class _Functions:
         if rows.variances.size and self.noise.seen(value) is not None and not self.noise.is_given(value):
             reader = WidthReader((), None, "", variances=rows.variances, is_quotient=rows.is_quotient)
             self._judge_operand(region, rows.index, value, reader)
+
+    def _is_observed(self, value: SSAValue) -> bool:
+        """Whether a value has statistics, or the value from which float ops compute it may have them (`_source`)."""
+        while self.noise.seen(value) is None:
+            maker = value.owner
+            if not isinstance(maker, Operation) or self.before.rounds(maker):
+                return False
+            operands = activations(maker)
+            if len(operands) != 1:
+                return False
+            _, value = operands[0]
+        return True
 
     def _source(self, value: SSAValue, function: RealFunction) -> tuple[SSAValue, RealFunction] | None:
         """The operand of a function. If it has no statistics, the value from which float ops compute the operand.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.functions import evaluate_chain, is_function
 from zeropoint.ir.quant import QuantizeRegionOp
 from zeropoint.ir.stablehlo import BroadcastInDimOp
-from zeropoint.ir.tensors import Array, element_dtype, element_of
+from zeropoint.ir.tensors import Array, element_dtype, element_of, has_floats
 from zeropoint.solve.widths.distribution import RealFunction
 from zeropoint.solve.widths.rounding_noise import RoundingNoise
 
@@ -60,7 +59,7 @@ def operand_function(op: Operation, index: int, noise: RoundingNoise, *, spread:
 
 def _usual_size(value: SSAValue, noise: RoundingNoise) -> float | None:
     """The RMS of an operand; None if it is unknown."""
-    if not isinstance(element_of(value), AnyFloat):
+    if not has_floats(value):
         return None
     array = constant_array(value, noise.weights)
     if array is not None:

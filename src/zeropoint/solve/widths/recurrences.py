@@ -54,15 +54,22 @@ class Recurrences:
     regions: frozenset[QuantizeRegionOp] = frozenset()
     states: frozenset[QuantizeRegionOp] = frozenset()
     stored: Mapping[PortNumber, Storage] = field(default_factory=dict[PortNumber, Storage])
+    _rows: dict[tuple[str, bool, bool], tuple[KernelRow, ...]] = field(
+        default_factory=dict[tuple[str, bool, bool], "tuple[KernelRow, ...]"], compare=False, repr=False
+    )
+    """The rows by kernel, for kernels inside of recurrences or not, and for states."""
 
     def rows(self, region: QuantizeRegionOp) -> tuple[KernelRow, ...]:
         """The rows of the target for a kernel: in a recurrence those for recurrences first, elsewhere none of them. For
         a state, those with the widest results come first."""
-        name = region.logical_kernel.data
-        rows, recurrent = self.target.by_kernel.get(name, ()), self.target.recurrent_rows.get(name, ())
-        if region in self.states:
-            recurrent = sorted(recurrent, key=lambda row: row.output.storage.minimum - row.output.storage.maximum)
-        return (*recurrent, *rows) if region in self.regions else rows
+        name, is_state = region.logical_kernel.data, region in self.states
+        key = name, region in self.regions, is_state
+        if key not in self._rows:
+            rows, recurrent = self.target.by_kernel.get(name, ()), self.target.recurrent_rows.get(name, ())
+            if is_state:
+                recurrent = sorted(recurrent, key=lambda row: row.output.storage.minimum - row.output.storage.maximum)
+            self._rows[key] = (*recurrent, *rows) if region in self.regions else rows
+        return self._rows[key]
 
     def made_as(self, region: QuantizeRegionOp) -> Storage:
         """The storage of the result of a sum or a product of a recurrence."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, facts_of
@@ -33,7 +32,7 @@ from zeropoint.ir.stablehlo import (
     SortOp,
     TransposeOp,
 )
-from zeropoint.ir.tensors import element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import element_dtype, element_of, has_floats, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.constraints import Constraints
@@ -117,12 +116,16 @@ class RoundingNoise:
 
     def read_by(self, maker: Operation, index: int, contractions: int) -> float:
         """The variance of the noise of a kernel's operand, from its own rounding and from the noise that it carries."""
+        return self._rounded(maker, index) + self.carried_by(maker.operands[index], contractions)
+
+    def _rounded(self, maker: Operation, index: int) -> float:
+        """The variance of rounding a kernel's operand: of an error that is uniform over one step.
+
+        A value of unknown range counts as exact, so noise may be underestimated but not overestimated.
+        """
         operand = maker.operands[index]
         seen = None if self.is_given(operand) else self.seen(operand)
-        # The variance of an error that is uniform over one step. A value of unknown range counts as exact, so noise may
-        # be underestimated but not overestimated.
-        own = 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
-        return own + self.carried_by(operand, contractions)
+        return 0.0 if seen is None else seen.step(self.storage(maker, index)) ** 2 / 12
 
     def widened(self, maker: Operation, index: int, bits: int) -> float | None:
         """The variance of rounding a kernel's operand in the finest storage of at least `bits` that its rows accept.
@@ -167,9 +170,9 @@ class RoundingNoise:
         gain = self.gain(op, index) if isinstance(op, QuantizeRegionOp) else None
         if gain is None:
             return [0.0] * (ANY_NUMBER + 1)
-        weights = self.of_weights(op)
+        weights, own, operand = self.of_weights(op), self._rounded(op, index), op.operands[index]
         numbers = [count - passes for count in range(ANY_NUMBER)] + [ANY_NUMBER]
-        return [gain * self.read_by(op, index, left) + weights if left >= 0 else 0.0 for left in numbers]
+        return [gain * (own + self.carried_by(operand, left)) + weights if left >= 0 else 0.0 for left in numbers]
 
     def of_weights(self, maker: Operation) -> float:
         """The variance that rounded weights cause at the result of a contraction; 0 for other ops.
@@ -347,11 +350,7 @@ def _note(found: dict[SSAValue, PointDistribution], value: SSAValue, distributio
 
 def activations(op: Operation) -> list[tuple[int, SSAValue]]:
     """The float operands of an op that are not constant, with their indices."""
-    return [
-        (index, value)
-        for index, value in enumerate(op.operands)
-        if not is_constant(value) and isinstance(element_of(value), AnyFloat)
-    ]
+    return [(index, value) for index, value in enumerate(op.operands) if not is_constant(value) and has_floats(value)]
 
 
 def is_demanded(region: QuantizeRegionOp) -> bool:
