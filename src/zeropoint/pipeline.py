@@ -113,7 +113,7 @@ def quantize(
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
-    finish = Finish(fused, report, settings, options, kept, held, engine, shown, first=first, record=record)
+    finish = Finish(fused, report, settings, options, kept, held, engine, shown, first=first, record=record, work=work)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, again, work)
     if options.budget is not None:
