@@ -26,6 +26,7 @@ from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.correct.sample_parts import FEW, Samples
 from zeropoint.demands import demanded_observers
+from zeropoint.freed_memory import give_back_memory
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.ir.tensors import Array
@@ -93,6 +94,10 @@ class EqualizationTrial:
             noise = self._noise(judged.judge.judged(provisional))
             if noise.mean > HOPELESS * least.mean and least.is_less(noise):
                 return before, Equalized(least.sqnr, noise.sqnr, kept=False, provisional=True)
+            del provisional
+        judged.noise()
+        judged.release()  # it is kept if the second calibration loses
+        give_back_memory()
         after = self._calibrated(without_statistics(equalized))
         made = judged.judge.judged(self._passed(DECIDING_PASSES, after.program))
         noise = self._noise(made)

@@ -125,6 +125,10 @@ class Finish:
         made = replace(
             self, fused=best.fused, report=best.report, reference=reference, equalization=figures, known=known
         )
+        if best.program is not calibrated and known is not None and known.judged is not None and self.refits:
+            # Nothing runs the network before equalization again, and its weights take memory.
+            known.judged.judge.release()
+            made = replace(made, reference=None, first=None, record=None)
         return made, best.program
 
     @property

@@ -32,9 +32,12 @@ from zeropoint.correct.least_squares import (
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, exact_rows, quantized_rows, quantized_sums
 from zeropoint.correct.walk import WalkStep, WalkValue
+from zeropoint.freed_memory import give_back_memory
 from zeropoint.ir.tensors import Array
 
 DAMPING = 0.05
+LARGE = 1 << 20
+"""The elements of moments from which freed memory is given back before they are made."""
 MOST_TERMS = 4608
 """The maximum number of terms per output. With more, the moment matrices are too large: only the bias is corrected."""
 
@@ -42,6 +45,8 @@ MOST_TERMS = 4608
 def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace weights and bias of a kernel, or only the bias if the system cannot be solved. Returns a description."""
     chosen = Chosen.of(ResultRows.of(kernel), len(step.exact), step.masks)
+    if kernel.shape[0] * kernel.shape[2] ** 2 >= LARGE:
+        give_back_memory()  # what earlier kernels have left scattered would come on top of the moments
     try:
         real, own, how = _real_weights(kernel, step.inputs[0], chosen)
         # The weights get new scales, because a solution may have a larger range than the trained weights.

@@ -213,6 +213,12 @@ class _Trial:
         judged = self.judge.judged(made)
         return _Candidate(made, given.method, judged.noise(), (*given.refined, name), judged.integer)
 
+    @staticmethod
+    def _walks(names: Sequence[str]) -> bool:
+        """Whether the next method fits weights, and no later one runs the integer program without corrections."""
+        methods = [METHODS[name] for name in names if name in METHODS]
+        return bool(methods) and methods[0].is_refitted and not any(method.needs_means for method in methods)
+
     def best(self, names: Sequence[str], before: Judged) -> tuple[_Candidate, list[Attempt]]:
         """The candidate with the least noise on the held-back samples, with the refinements that improve it, and all
         attempts.
@@ -228,6 +234,9 @@ class _Trial:
         least = _Candidate(self.program, None, noise, integer=before.integer)
         attempts: list[Attempt] = []
         for number, name in enumerate(names):
+            if self._walks(names[number:]):
+                before.release()  # a walk over both networks decides the peak of memory
+                least = replace(least, integer=None)
             if number == 0 and first is not None:
                 found = first
             else:

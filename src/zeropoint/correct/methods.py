@@ -105,12 +105,15 @@ def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction
         if _restored(records, contraction_kernels(program, platform.target)):
             return
 
+        def visits(region: QuantizeRegionOp) -> bool:
+            return contraction_kernel(region, program.weights, platform.target) is not None
+
         def visit(step: WalkStep) -> None:
             kernel = contraction_kernel(step.region, program.weights, platform.target)
-            if kernel is not None:
-                _note(step.region, name, records.corrected(kernel, lambda: correction(kernel)(kernel, step)))
+            assert kernel is not None
+            _note(step.region, name, records.corrected(kernel, lambda: correction(kernel)(kernel, step)))
 
-        walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask)
+        walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask, visits=visits)
 
     return run
 

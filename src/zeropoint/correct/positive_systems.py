@@ -7,12 +7,15 @@ No pivoting is needed, and D - B' A^-1 B is symmetric, so only its upper half is
 then products of matrices, which NumPy does at three times the speed of `numpy.linalg.solve`, in half the operations.
 
 The factor L of a matrix L L^T is made of the same blocks: L_A of A, B' L_A^-T below it, and that of D - B' A^-1 B.
-`numpy.linalg.cholesky` has three more matrices of this size in memory.
+Only the lower halves of both are stored. `numpy.linalg.cholesky` has three more matrices of full size in memory.
 
 Source: Golub and Van Loan, "Matrix Computations", block Cholesky factorization.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,22 +56,46 @@ def _eliminate(matrix: Array, right: Array, block: slice) -> None:
     right[:, end:] -= below.swapaxes(1, 2) @ right[:, block]
 
 
-def factor_in_place(matrix: Array) -> Array:
-    """L, lower triangular, with L L^T = `matrix` (systems, terms, terms), which it may overwrite.
+@dataclass(frozen=True, eq=False)
+class LowerMatrix:
+    """The lower half of square matrices (systems, terms, terms), by blocks of columns: each from its diagonal down,
+    (systems, terms - first column, columns of the block)."""
+
+    blocks: list[Array]
+
+    @staticmethod
+    def of(terms: int, made: Callable[[slice, slice], Array]) -> LowerMatrix:
+        """The matrix whose rows and columns `made` gives, (systems, rows, columns)."""
+        starts = range(0, terms, BLOCK)
+        return LowerMatrix([made(slice(first, terms), slice(first, min(first + BLOCK, terms))) for first in starts])
+
+    def columns(self, first: int, end: int) -> Array:
+        """Some columns, at most `BLOCK`, from the diagonal of the first one down: (systems, terms - first, columns)."""
+        number, offset = divmod(first, BLOCK)
+        block = self.blocks[number][:, offset:, offset : offset + end - first]
+        more = end - first - block.shape[2]
+        if not more:
+            return block
+        made = np.zeros((*block.shape[:2], end - first), block.dtype)
+        made[:, :, :-more] = block
+        made[:, block.shape[2] :, -more:] = self.blocks[number + 1][:, :, :more]
+        return made
+
+
+def factor_in_place(matrix: LowerMatrix) -> LowerMatrix:
+    """L, lower triangular, with L L^T = `matrix`, which it overwrites.
 
     Raises LinAlgError if a matrix is not positive definite.
     """
-    terms = matrix.shape[1]
-    if terms <= BLOCK:
-        return np.linalg.cholesky(matrix)
-    for first in range(0, terms, BLOCK):
-        end = min(first + BLOCK, terms)
-        block = slice(first, end)
-        matrix[:, block, block] = np.linalg.cholesky(matrix[:, block, block])
-        matrix[:, block, end:] = 0
-        inverse = np.linalg.inv(matrix[:, block, block])
-        matrix[:, end:, block] = matrix[:, end:, block] @ inverse.swapaxes(1, 2)
-        for start in range(end, terms, BLOCK):  # of a symmetric matrix, only the lower half is read
-            columns = slice(start, min(start + BLOCK, terms))
-            matrix[:, start:, columns] -= matrix[:, start:, block] @ matrix[:, columns, block].swapaxes(1, 2)
+    blocks = matrix.blocks
+    for number, block in enumerate(blocks):
+        size = block.shape[2]
+        block[:, :size] = np.linalg.cholesky(block[:, :size])
+        if number + 1 == len(blocks):
+            break
+        inverse = np.linalg.inv(block[:, :size])
+        block[:, size:] = block[:, size:] @ inverse.swapaxes(1, 2)
+        for below, other in enumerate(blocks[number + 1 :], start=1):
+            start, columns = below * BLOCK, other.shape[2]
+            other -= block[:, start:] @ block[:, start : start + columns].swapaxes(1, 2)
     return matrix
