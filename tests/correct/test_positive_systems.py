@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from zeropoint.correct import positive_systems
-from zeropoint.correct.positive_systems import BLOCK, LowerMatrix, factor_in_place, solve_in_place
+from zeropoint.correct.positive_systems import BLOCK, LowerMatrix, UpperMatrix, factor_in_place, solve_in_place
 from zeropoint.ir.tensors import Array
+
+
+def upper(matrix: Array) -> UpperMatrix:
+    """A copy of the upper half of matrices."""
+    return UpperMatrix.of(matrix.shape[1], lambda rows, columns: matrix[:, rows, columns].copy())
 
 
 def lower(matrix: Array) -> LowerMatrix:
@@ -38,7 +43,7 @@ def system(terms: int, columns: int, systems: int = 2) -> tuple[Array, Array]:
 def test_the_solution_is_that_of_numpy(terms: int, dtype: type, error: float) -> None:
     matrix, right = system(terms, 30)
     expected = np.linalg.solve(matrix, right)
-    found = solve_in_place(matrix.astype(dtype), right.astype(dtype))
+    found = solve_in_place(upper(matrix.astype(dtype)), right.astype(dtype))
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, rtol=0, atol=error * np.abs(expected).max())
 
@@ -50,14 +55,22 @@ def test_integers_that_solve_a_system_are_found_in_blocks_of_two_terms(monkeypat
     matrix = half.T @ half + 5 * np.eye(5, dtype=int)
     wanted = random.integers(-9, 10, (5, 3))
     right = matrix @ wanted  # exact: small integers
-    found = solve_in_place(matrix[None].astype(np.float64), right[None].astype(np.float64))
+    found = solve_in_place(upper(matrix[None].astype(np.float64)), right[None].astype(np.float64))
     np.testing.assert_allclose(found[0], wanted, atol=1e-12)
 
 
 def test_a_singular_block_is_an_error() -> None:
     matrix = np.zeros((1, BLOCK + 5, BLOCK + 5))
     with pytest.raises(np.linalg.LinAlgError):
-        solve_in_place(matrix, np.ones((1, BLOCK + 5, 1)))
+        solve_in_place(upper(matrix), np.ones((1, BLOCK + 5, 1)))
+
+
+def test_the_diagonal_is_read_and_changed_in_all_blocks() -> None:
+    matrix, _ = system(BLOCK + 5, 1)
+    half = upper(matrix)
+    added = np.array([[1.0], [2.0]])
+    half.add_to_diagonal(added)
+    np.testing.assert_array_equal(half.diagonal(), np.diagonal(matrix, axis1=1, axis2=2) + added)
 
 
 @pytest.mark.parametrize("terms", [1, BLOCK, BLOCK + 1, 2 * BLOCK, 700])
