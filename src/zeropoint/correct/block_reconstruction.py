@@ -94,7 +94,7 @@ class Reconstruction:
         self._exact = dict(zip(computing(self.program), computing(self.reference), strict=True))
         walk = BlockWalk(
             self.program, engine, lambda step: None, reference=self.reference, mask=mask, wanted=self._wanted,
-            visit=self._visit,
+            visit=self._visit, visits=lambda region: False,
         )  # fmt: skip
         walk.run(samples, progress)
         return self.changed

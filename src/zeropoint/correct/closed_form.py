@@ -60,14 +60,14 @@ def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
 
 def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> tuple[Array, Array, str]:
     """The weights before rounding, H, and how they were found. Raises LinAlgError if rows are not finite."""
-    before, how, parts = kernel.float_weight, "no least squares", chosen.parts(FOLDS)
+    how, parts = "no least squares", chosen.parts(FOLDS)
     if not parts:
         raise np.linalg.LinAlgError("no rows")
     if kernel.is_fully_connected:
         own = joined(Moments.of(quantized_rows(kernel, value, part)) for part in parts)
-        return before, _finite(own.products), how
+        return kernel.float_weight, _finite(own.products), how
 
-    weight = before.astype(np.float32)
+    weight = kernel.float_weight.astype(np.float32)
 
     def equations() -> Iterator[Equations]:
         # Made again for the second reading: all rows at once would be the largest arrays here.
@@ -79,7 +79,7 @@ def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -
     own, aim = _finite(every.own.products), _finite(every.aim.products)
     ridge = best_ridge(weight, equations(), every)
     if math.isinf(ridge):
-        return before, own, how
+        return kernel.float_weight, own, how
     return solved(weight, own, aim, ridge).astype(np.float64), own, f"least squares, ridge {ridge:g}"
 
 

@@ -34,7 +34,7 @@ MEMORY = 440 << 20
 FLOAT_BYTES = 4
 DROPPED: Array = np.zeros(0, np.uint8)
 """In place of an array that nothing reads again."""
-RELEASED = 64 << 20
+RELEASED = 16 << 20
 """The bytes of released values after which freed memory is given back. The values of many samples are small arrays,
 which the C library keeps, and the moments of a late kernel would come on top of them."""
 
