@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.blocks import OpBlock, blocks_of
-from zeropoint.correct.walk import Walk, WalkValue
+from zeropoint.correct.walk import LARGE, Walk, WalkValue, bytes_a_sample
 from zeropoint.freed_memory import give_back_memory
 from zeropoint.interp import masks_of
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers
@@ -52,7 +52,8 @@ class BlockWalk(Walk):
 
     def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
         """Run all blocks in order, over all samples."""
-        give_back_memory()  # what follows decides the peak
+        # What follows decides the peak, if the values are large.
+        give_back_memory(cycles=len(samples) * bytes_a_sample(self.program) >= LARGE)
         self.masks = masks_of(samples, self.mask)
         for argument, port in zip(self.program.entry.args, self.program.inputs, strict=True):
             arrays = [np.asarray(sample[port.name]) for sample in samples]

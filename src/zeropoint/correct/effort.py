@@ -236,7 +236,6 @@ class _Trial:
         for number, name in enumerate(names):
             if self._walks(names[number:]):
                 before.release()  # a walk over both networks decides the peak of memory
-                least = replace(least, integer=None)
             if number == 0 and first is not None:
                 found = first
             else:

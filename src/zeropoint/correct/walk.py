@@ -34,6 +34,8 @@ MEMORY = 440 << 20
 FLOAT_BYTES = 4
 DROPPED: Array = np.zeros(0, np.uint8)
 """In place of an array that nothing reads again."""
+LARGE = 64 << 20
+"""The bytes of values from which a walk begins with all garbage freed."""
 RELEASED = 16 << 20
 """The bytes of released values after which freed memory is given back. The values of many samples are small arrays,
 which the C library keeps, and the moments of a late kernel would come on top of them."""
@@ -268,5 +270,6 @@ def walk(
     the constants of its kernel and their specs; later kernels read the changed results. Passes on the errors of the
     engine.
     """
-    give_back_memory()  # what follows decides the peak
+    # What follows decides the peak, if the values are large.
+    give_back_memory(cycles=len(samples) * bytes_a_sample(program) >= LARGE)
     Walk(program, engine, visitor, mask=mask, is_paired=paired, visits=visits).run(samples, progress)
