@@ -36,7 +36,7 @@ from zeropoint.freed_memory import give_back_memory
 from zeropoint.ir.tensors import Array
 
 DAMPING = 0.05
-LARGE = 1 << 20
+LARGE = 1 << 22
 """The elements of moments from which freed memory is given back before they are made."""
 MOST_TERMS = 4608
 """The maximum number of terms per output. With more, the moment matrices are too large: only the bias is corrected."""
@@ -46,7 +46,7 @@ def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace weights and bias of a kernel, or only the bias if the system cannot be solved. Returns a description."""
     chosen = Chosen.of(ResultRows.of(kernel), len(step.exact), step.masks)
     if kernel.shape[0] * kernel.shape[2] ** 2 >= LARGE:
-        give_back_memory()  # what earlier kernels have left scattered would come on top of the moments
+        give_back_memory(cycles=True)  # what earlier kernels have left would come on top of the moments
     try:
         real, own, how = _real_weights(kernel, step.inputs[0], chosen)
         # The weights get new scales, because a solution may have a larger range than the trained weights.
