@@ -38,6 +38,8 @@ HOPELESS = 10**0.05
 MOST_CUT = 1 / 200
 """Equalization is dropped, too, if clamps would cut more than this share of the channels on samples held back."""
 
+LARGE = 64 << 20
+"""The bytes of weights from which a second calibration begins with all garbage freed."""
 EQUALIZED_PROGRAM = "equalized"
 """The suffix of the journal for the calibration of the equalized program."""
 
@@ -97,7 +99,8 @@ class EqualizationTrial:
             del provisional
         judged.noise()
         judged.release()  # it is kept if the second calibration loses
-        give_back_memory()
+        # The second calibration comes on top of what the first one has left.
+        give_back_memory(cycles=equalized.weights.held_bytes >= LARGE)
         after = self._calibrated(without_statistics(equalized))
         made = judged.judge.judged(self._passed(DECIDING_PASSES, after.program))
         noise = self._noise(made)

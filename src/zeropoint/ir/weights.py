@@ -124,6 +124,11 @@ class Weights(Mapping[str, Array]):
         copied._arrays, copied._facts = dict(self._arrays), self._facts
         return copied
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all arrays, without those that are computed at look-up."""
+        return sum(held.nbytes for held in self._arrays.values() if not callable(held))
+
     def keep_only(self, handles: Container[str]) -> None:
         """Drop the arrays of other handles."""
         self._arrays = {handle: array for handle, array in self._arrays.items() if handle in handles}
