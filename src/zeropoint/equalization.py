@@ -27,7 +27,11 @@ from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.correct.sample_parts import FEW, Samples
 from zeropoint.demands import demanded_observers
+<<<<<<< HEAD
 from zeropoint.engines import for_runs
+=======
+from zeropoint.freed_memory import give_back_memory
+>>>>>>> hB
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.ir.tensors import Array
@@ -39,6 +43,8 @@ HOPELESS = 10**0.05
 MOST_CUT = 1 / 200
 """Equalization is dropped, too, if clamps would cut more than this share of the channels on samples held back."""
 
+LARGE = 64 << 20
+"""The bytes of weights from which a second calibration begins with all garbage freed."""
 EQUALIZED_PROGRAM = "equalized"
 """The suffix of the journal for the calibration of the equalized program."""
 
@@ -95,6 +101,11 @@ class EqualizationTrial:
             noise = self._noise(judged.judge.judged(provisional))
             if noise.mean > HOPELESS * least.mean and least.is_less(noise):
                 return before, Equalized(least.sqnr, noise.sqnr, kept=False, provisional=True)
+            del provisional
+        judged.noise()
+        judged.release()  # it is kept if the second calibration loses
+        # The second calibration comes on top of what the first one has left.
+        give_back_memory(cycles=equalized.weights.held_bytes >= LARGE)
         after = self._calibrated(without_statistics(equalized))
         made = judged.judge.judged(self._passed(DECIDING_PASSES, after.program))
         noise = self._noise(made)

@@ -24,6 +24,7 @@ from zeropoint.correct import (
     some,
 )
 from zeropoint.correct.float_record import FloatRecord
+from zeropoint.correct.journal import CorrectionJournal, correction_journal
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import Calibrated, EqualizationTrial
 from zeropoint.integer_products import INTEGERS, try_integer_products
@@ -98,6 +99,8 @@ class Finish:
     """A calibrated program and its propagated form, if that was needed before."""
     record: FloatRecord | None = None
     """What calibration recorded of the float network."""
+    work: Work | None = None
+    """Where corrections are recorded outside of a search."""
 
     def equalized(self, calibrated: Program, samples: Iterable[Sample], work: Work | None) -> tuple[Finish, Program]:
         """The calibrated program, equalized if that helps, and the `Finish` for it."""
@@ -122,6 +125,10 @@ class Finish:
         made = replace(
             self, fused=best.fused, report=best.report, reference=reference, equalization=figures, known=known
         )
+        if best.program is not calibrated and known is not None and known.judged is not None and self.refits:
+            # Nothing runs the network before equalization again, and its weights take memory.
+            known.judged.judge.release()
+            made = replace(made, reference=None, first=None, record=None)
         return made, best.program
 
     @property
@@ -169,6 +176,7 @@ class Finish:
             refit=self.refits,
             judged=judged,
             record=self.record,
+            journal=self._journal(decided),
         )
         if corrections.attempts:
             _LOG.info("correct: %d tried, %.2f s", len(corrections.attempts), perf_counter() - start)
@@ -185,6 +193,10 @@ class Finish:
             decided,
             settings=settings,
         )
+
+    def _journal(self, decided: Program) -> CorrectionJournal | None:
+        """The journal of the corrections of a propagated program; None in a search, which records its measurements."""
+        return correction_journal(self.work if self.refits else None, decided, repr(self.options), self.parts)
 
     def _with_products(
         self, calibrated: Program, decided: Program, judged: Judged | None

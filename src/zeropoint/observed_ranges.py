@@ -14,6 +14,7 @@ from zeropoint.calibrate import JournalError, Kept, Progress, Report, Work, coll
 from zeropoint.calibrate.bounded import PARTS, has_bounded, observe_bounded
 from zeropoint.calibrate.collect import stats_keys
 from zeropoint.calibrate.workers import Recorder
+from zeropoint.correct.journal import corrections_path
 from zeropoint.demands import demanded_observers
 from zeropoint.engines import QuickestEngine
 from zeropoint.equalization import EQUALIZED_PROGRAM
@@ -32,7 +33,7 @@ NAMES_LISTED = 6
 
 
 def check_journals(work: Work | None) -> None:
-    """Check the journals of a calibration and of a search before any work, and remove what killed workers left there.
+    """Check the journals of a quantization before any work, and remove what killed workers left there.
 
     Raises JournalError for a journal that is a folder, a pipe or a device, and OptionError if there is nothing to
     resume.
@@ -59,11 +60,11 @@ def remove_journals(work: Work | None) -> None:
 
 
 def _journals(work: Work) -> list[Path]:
-    """The journals of one quantization: of the search, and of the calibrations of its program, of the equalized
-    program, and of parts of both."""
+    """The journals of one quantization: of the search, of corrections, and of the calibrations of its program, of the
+    equalized program, and of parts of both."""
     equalized = work.part(EQUALIZED_PROGRAM)
     found = [one.journal for one in (work, work.part(PARTS), equalized, equalized.part(PARTS))]
-    return [path for path in (*found, journal_path(work)) if path is not None]
+    return [path for path in (*found, journal_path(work), corrections_path(work)) if path is not None]
 
 
 def check_annotated(asked: Program) -> None:

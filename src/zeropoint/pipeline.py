@@ -88,7 +88,30 @@ def quantize(
         )
     check_mask(program, options.mask)
     check_journals(work)
-    settings, shown = settings_of(options), progress or silent
+    finish, calibrated, given = _calibrated(program, samples, options, validation, progress or silent, engine, work)
+    if finish.options.budget is not None:
+        made = _budgeted(finish, calibrated, finish.options.budget, work, finish.parts.held)
+    else:
+        made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, given, work)
+    if not keep_journals:
+        remove_journals(work)
+    return made
+
+
+def _calibrated(
+    program: Program,
+    samples: Iterable[Sample] | None,
+    options: Options,
+    validation: Iterable[Sample],
+    shown: Progress,
+    engine: Engine | None,
+    work: Work | None,
+) -> tuple[Finish, Program, Iterable[Sample]]:
+    """The program with its ranges, equalized if that helps, and what turns it into an integer program.
+
+    Also the samples, which can be read again if they are needed for a search. The programs before are given up here.
+    """
+    settings = settings_of(options)
     fused = _fused(program, options, settings, shown, data=samples is not None)
     asked = run_all(ASKING_PASSES, fused, settings, shown)
     check_observers(asked)
@@ -113,16 +136,10 @@ def quantize(
         kept.entries.clear()
     held = tuple(validation) if options.needs_samples else ()
     check_padding(options.mask, padded=kept.padded or any(has_padding(one, options.mask) for one in held))
-    finish = Finish(fused, report, settings, options, kept, held, engine, shown, first=first, record=record)
+    finish = Finish(fused, report, settings, options, kept, held, engine, shown, first=first, record=record, work=work)
     if EQUALIZE in check_methods(options.effort, options.corrections) and kept.entries:
         finish, calibrated = finish.equalized(calibrated, again, work)
-    if options.budget is not None:
-        made = _budgeted(finish, calibrated, options.budget, work, finish.parts.held)
-    else:
-        made = finish(calibrated) if options.least_sqnr is None else _widened(finish, calibrated, samples, work)
-    if not keep_journals:
-        remove_journals(work)
-    return made
+    return finish, calibrated, samples
 
 
 def _fused(

@@ -351,6 +351,10 @@ def test_blocks_that_learning_makes_worse_stay_as_they_were(monkeypatch: pytest.
     assert str(propagated().module) == before
 
 
+def reconstruction(program: Program, reference: Program) -> Reconstruction:
+    return Reconstruction(program, reference, PLATFORM.target, PLATFORM.records(NAME, program, 0))
+
+
 def test_after_some_blocks_without_gain_the_others_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     import zeropoint.correct.block_reconstruction as module
 
@@ -363,7 +367,7 @@ def test_after_some_blocks_without_gain_the_others_are_not_tried(monkeypatch: py
     monkeypatch.setattr(module, "learn", same)
     monkeypatch.setattr(module, "PATIENCE", 1)
     program = propagated().clone()
-    assert Reconstruction(program, propagated(), PLATFORM.target).run(samples(4), ReferenceEngine(), silent) == 0
+    assert reconstruction(program, propagated()).run(samples(4), ReferenceEngine(), silent) == 0
     assert tried == [3]
 
 
@@ -373,7 +377,7 @@ def test_the_note_says_which_samples_judged_a_block(count: int, words: str, monk
 
     monkeypatch.setattr(module, "learn", lambda *_: (1.0, 0.5))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType] (a stand-in)
     program = propagated().clone()
-    assert Reconstruction(program, propagated(), PLATFORM.target).run(samples(count), ReferenceEngine(), silent)
+    assert reconstruction(program, propagated()).run(samples(count), ReferenceEngine(), silent)
     notes = [fact.value for op in program.entry.ops for fact in facts_of(op) if fact.name == "corrected"]
     assert notes
     assert all(note.endswith(f"0.50 times that before, on {words}") for note in notes)
@@ -385,7 +389,7 @@ def test_any_network_can_be_reconstructed(case: Case) -> None:
     program = quantized(case.program, case.calibration, stage="propagated")
     give_biases(program, PLATFORM.target)
     made = program.clone()
-    Reconstruction(made, program, PLATFORM.target).run(case.calibration, ReferenceEngine(), silent)
+    reconstruction(made, program).run(case.calibration, ReferenceEngine(), silent)
     verify(made.module)
     Interpreter(integer_program(materialize(made)))(case.samples[0])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,15 @@ import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from networks import Network
+from zeropoint import finish
 from zeropoint.calibrate import DataError, Report, Work, collect, instrument, journal
+from zeropoint.correct import Equalized
 from zeropoint.correct.channel_statistics import without_statistics
+from zeropoint.correct.effort import Corrected
 from zeropoint.correct.equalize import cut_share, equalize, sites, uneven
 from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
+from zeropoint.equalization import Calibrated, EqualizationTrial
 from zeropoint.frontend.sources import load_source
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
@@ -27,7 +32,7 @@ from zeropoint.ir.program import Program
 from zeropoint.ir.quant import StatisticsOp, StatisticsRefOp
 from zeropoint.ir.stablehlo import ClampOp, ConvolutionLayout, ConvolutionOp, MaximumOp
 from zeropoint.ir.tensors import Array, with_shape
-from zeropoint.ir.text import print_program
+from zeropoint.ir.text import print_program, resource_handles
 from zeropoint.pipeline import Options, quantize
 from zeropoint.report.explain import explain
 from zeropoint.simplify import simplify
@@ -79,6 +84,27 @@ def test_the_float_function_stays_the_same(depthwise: bool) -> None:
     for sample in data(6):
         for name, wanted in before(sample).items():
             np.testing.assert_allclose(after(sample)[name], wanted, rtol=1e-5, atol=1e-5)
+    assert {*made.weights} == {*resource_handles(made.module)}  # not what it had before
+
+
+def test_the_programs_before_equalization_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, corrected, left = EqualizationTrial.of, finish.correct, list[Program | None]()
+    before: list[weakref.ref[Program]] = []
+
+    def of(trial: EqualizationTrial, given: Calibrated) -> tuple[Calibrated, Equalized | None]:
+        before.extend(map(weakref.ref, (given.fused, given.program)))
+        return tried(trial, given)
+
+    def correct(*values: Any, **named: Any) -> Corrected:
+        left.extend(each() for each in before)
+        return corrected(*values, **named)
+
+    monkeypatch.setattr(EqualizationTrial, "of", of)
+    monkeypatch.setattr(finish, "correct", correct)
+    made = quantize(network(2, depthwise=False), data(), Options(effort="balanced"), engine=ReferenceEngine())
+    assert made.corrections.equalized is not None
+    assert made.corrections.equalized.kept
+    assert left == [None, None]
 
 
 @pytest.mark.parametrize(("depthwise", "bound"), [(False, None), (True, None), (True, 6.0)])

@@ -128,7 +128,7 @@ def test_moments_of_parts_join_to_those_of_all_rows() -> None:
     np.testing.assert_allclose(first.around(every.means), part, rtol=1e-4, atol=1e-4)
 
 
-def test_no_more_than_three_matrices_of_moments_are_in_memory() -> None:
+def test_no_more_than_two_and_a_half_matrices_of_moments_are_in_memory() -> None:
     given = rows(terms=1000, count=400, samples=4, noise=0.5)
     matrix = 1000 * 1000 * 4
     tracemalloc.start()
@@ -141,4 +141,5 @@ def test_no_more_than_three_matrices_of_moments_are_in_memory() -> None:
     finally:
         tracemalloc.stop()
     # The rest are rows, and the blocks of systems that are being solved.
-    assert (joining / matrix, choosing / matrix) < (2.5, 4)
+    assert joining / matrix < 2.5
+    assert choosing / matrix < 3.5

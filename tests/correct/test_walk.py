@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+import pytest
 from hypothesis import given
 
 from networks import Network, quantized
@@ -10,21 +13,26 @@ from property_cases import some
 from random_networks import Case, cases
 from zeropoint.calibrate import silent
 from zeropoint.correct.judge import without_specs
-from zeropoint.correct.walk import Walk, bytes_a_sample, fitting
-from zeropoint.interp import Interpreter, ReferenceEngine
+from zeropoint.correct.walk import Walk, WalkStep, bytes_a_sample, fitting
+from zeropoint.interp import Interpreter, Observe, ReferenceEngine, Runnable
+from zeropoint.ir.program import Program
+from zeropoint.ir.regions import regions_of
 from zeropoint.ir.stablehlo import AddOp
+from zeropoint.ir.tensors import Array
 from zeropoint.lower import integer_program
 from zeropoint.materialize import materialize
 from zeropoint.pipeline import Options, quantize
 from zeropoint.recipe import recipe_of
 
 
+@pytest.mark.parametrize("visited", [True, False])
 @some(8)
 @given(case=cases())
-def test_both_sides_are_what_the_whole_programs_compute(case: Case) -> None:
-    program = quantized(case.program, case.calibration, stage="propagated")
-    walk = Walk(program, ReferenceEngine(), lambda step: None)
+def test_both_sides_are_what_the_whole_programs_compute(case: Case, visited: bool) -> None:
+    program, steps = quantized(case.program, case.calibration, stage="propagated"), list[WalkStep]()
+    walk = Walk(program, ReferenceEngine(), steps.append, visits=lambda region: visited)
     walk.run(case.samples, silent)
+    assert bool(steps) == (visited and bool(regions_of(program)))
     whole, exact = Interpreter(integer_program(materialize(program))), Interpreter(without_specs(program))
     returned = program.entry.last_op.operands
     for number, sample in enumerate(case.samples):
@@ -32,6 +40,30 @@ def test_both_sides_are_what_the_whole_programs_compute(case: Case) -> None:
             np.testing.assert_array_equal(walk.values[found].exact[number], expected)
         for found, expected in zip(returned, whole(sample).values(), strict=True):
             np.testing.assert_array_equal(walk.values[found].real(number), expected)
+
+
+def test_a_value_whose_last_reader_is_not_visited_is_dropped_as_it_is_read() -> None:
+    net = Network([(1, 64), (1, 64)])
+    first = net.insert(AddOp(net.values[0], net.values[1]))
+    program = net.finish([net.insert(AddOp(first, net.values[1]))])
+    values = [np.linspace(-1, number + 1, 64, dtype=np.float32)[None] for number in range(3)]
+    data = [{"x0": value, "x1": value[:, ::-1]} for value in values]
+    made, counts = quantized(program, data, stage="propagated"), list[int]()
+
+    class Watched(ReferenceEngine):
+        def prepare(self, program: Program) -> Runnable:
+            run = super().prepare(program)
+
+            def watched(inputs: Mapping[str, Array], *, observe: Observe | None = None) -> dict[str, Array]:
+                last = [*walk.values.values()][-1]
+                counts.append(sum(array.size > 0 for form in (last.exact, last.stored) for array in form))
+                return run(inputs, observe=observe)
+
+            return watched
+
+    walk = Walk(made, Watched(), lambda step: None, visits=lambda region: False)
+    walk.run(data, silent)
+    assert counts[-6:] == [6, 5, 4, 3, 2, 1]  # of both networks: the float one runs first
 
 
 @some(4)

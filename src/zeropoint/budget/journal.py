@@ -11,21 +11,18 @@ An incomplete last line is ignored.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from zeropoint.budget.budget import BudgetError, Figures
 from zeropoint.budget.steps import KernelNoise, WideningStep
 from zeropoint.errors import check_regular, json_object
+from zeropoint.ir.digest import program_digest
 from zeropoint.ir.outputs import write_atomically
 from zeropoint.ir.program import Program
-from zeropoint.ir.text import ResourceArrays, print_program
 
 _Steps = tuple[str, ...]
 
@@ -61,14 +58,11 @@ class SearchJournal:
         self._verified: dict[_Steps, Verified] = {}
         if path is None:
             return
-        what = hashlib.sha256(f"{print_program(program)}\n{options}\n".encode())
-        for handle in sorted(arrays := ResourceArrays(program)):
-            what.update(handle.encode())
-            what.update(np.ascontiguousarray(arrays[handle]).reshape(-1).view(np.uint8).data)
+        what = program_digest(program, options).hex()
         if resume and path.exists():
-            self._read(path, what.hexdigest())
+            self._read(path, what)
         else:
-            _replace(path, [{"what": what.hexdigest()}])
+            _replace(path, [{"what": what}])
 
     def _read(self, path: Path, what: str) -> None:
         check_regular(path, BudgetError)

@@ -35,6 +35,7 @@ from zeropoint.calibrate.report import Observation, Report
 from zeropoint.calibrate.spread import Spread, Work
 from zeropoint.calibrate.workers import Recorder
 from zeropoint.errors import Error
+from zeropoint.freed_memory import give_back_memory
 from zeropoint.interp import Concurrent, Engine, MaskedEngine, ReferenceEngine, Runnable
 from zeropoint.ir.annotations import EXTREMES, QUANTILES
 from zeropoint.ir.program import Program
@@ -172,6 +173,7 @@ def _judged(
     ranges = {key: candidates for key, candidates in tried if len(candidates) > 1}
     if not ranges:
         return {}
+    give_back_memory()  # kernels that run again come on top of what calibration has freed
     noise = output_noise(program, ranges, kept.judged, engine, progress, run)
     return {key: judged[key].choice(tried, noise[key]) for key, tried in ranges.items()}
 

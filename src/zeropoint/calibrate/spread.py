@@ -16,8 +16,6 @@ from operator import length_hint
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from zeropoint.calibrate.ahead import observed
 from zeropoint.calibrate.choices import observer_factory
 from zeropoint.calibrate.histogram import count_by
@@ -27,9 +25,9 @@ from zeropoint.calibrate.states import Packed, add, pack
 from zeropoint.calibrate.workers import Chunk, Recorder, by_workers
 from zeropoint.interp import Concurrent, Engine, MaskedEngine, Runnable
 from zeropoint.ir.arguments import Sample
+from zeropoint.ir.digest import array_bytes, program_digest
 from zeropoint.ir.program import Program
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
-from zeropoint.ir.text import ResourceArrays, print_program
+from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.progress import Progress
 
 CHUNK_SAMPLES = 8
@@ -156,17 +154,8 @@ class Spread:
         """The identity of a journal: a digest of chunk size, observers, program and weights."""
         if not self._what:
             mask = self.engine.mask if isinstance(self.engine, MaskedEngine) else ""
-            digest = hashlib.sha256(f"{self._chunk_samples()} {dict(self.observers)}{mask}\n".encode())
-            digest.update(print_program(self.program).encode())
-            for handle in sorted(arrays := ResourceArrays(self.program)):
-                digest.update(handle.encode())
-                digest.update(_bytes(arrays[handle]))
-            self._what = digest.digest()
+            self._what = program_digest(self.program, f"{self._chunk_samples()} {dict(self.observers)}{mask}")
         return self._what
-
-
-def _bytes(array: Array) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _drained(numbers: list[int]) -> list[int]:
@@ -183,7 +172,7 @@ def _chunks(samples: Iterable[Sample], size: int, see: Callable[[Sample], object
         held.append(sample)
         for name in sorted(sample):
             digest.update(name.encode() + b"\0")
-            digest.update(_bytes(sample[name]))
+            digest.update(array_bytes(sample[name]))
         if len(held) == size:
             yield Chunk(number, held, digest.digest())
             number, held, digest = number + 1, list[Sample](), hashlib.sha256()

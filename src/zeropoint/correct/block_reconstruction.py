@@ -26,6 +26,7 @@ from zeropoint.calibrate import Progress
 from zeropoint.correct.block_walk import BlockStep, BlockWalk
 from zeropoint.correct.blocks import OpBlock
 from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
+from zeropoint.correct.journal import MethodRecords
 from zeropoint.correct.learned import LearnedBlock
 from zeropoint.interp import Engine, kept_positions
 from zeropoint.ir.annotations import Fact, facts_of, state_facts
@@ -81,6 +82,7 @@ class Reconstruction:
     program: Program
     reference: Program
     target: Target
+    records: MethodRecords
     changed: int = 0
     tried: int = 0
     learned: dict[OpBlock, LearnedBlock] = field(default_factory=dict[OpBlock, LearnedBlock])
@@ -92,7 +94,7 @@ class Reconstruction:
         self._exact = dict(zip(computing(self.program), computing(self.reference), strict=True))
         walk = BlockWalk(
             self.program, engine, lambda step: None, reference=self.reference, mask=mask, wanted=self._wanted,
-            visit=self._visit,
+            visit=self._visit, visits=lambda region: False,
         )  # fmt: skip
         walk.run(samples, progress)
         return self.changed
@@ -106,20 +108,32 @@ class Reconstruction:
     def _visit(self, step: BlockStep) -> bool:
         """Learn a block. Returns whether the walk continues."""
         block = self.learned.pop(step.block)
+        self.tried += 1
+        known = self.records.know([one.kernel for one in block.learned])
+        texts = [self.records.restore(one.kernel) for one in block.learned] if known else self._learned(block, step)
+        for one, text in zip(block.learned, texts, strict=True):
+            region = one.kernel.region
+            if text is not None:
+                state_facts(region, [*facts_of(region), Fact("corrected", text, "calibrated", NAME)])
+        self.changed += any(text is not None for text in texts)
+        return self.changed > 0 or self.tried < PATIENCE
+
+    def _learned(self, block: LearnedBlock, step: BlockStep) -> list[str | None]:
+        """Learn a block, and record it. Returns a description for each kernel with weights; None if it is unchanged."""
         for one in block.learned:
             exact = self._float_kernel(one.kernel.region)
             if exact is not None:
                 one.start_at(exact.float_weight)
-        self.tried += 1
         before, after = learn(block, step)
-        if after < (1 - LEAST_GAIN) * before:
-            self.changed += 1
-            judged_on = "samples it did not learn from" if len(step.exact) >= PARTS else "the samples it learned from"
-            note = f"; the block's error is {after / before:.2f} times that before, on {judged_on}"
-            for one in block.learned:
-                region = one.kernel.region
-                state_facts(region, [*facts_of(region), Fact("corrected", one.finish() + note, "calibrated", NAME)])
-        return self.changed > 0 or self.tried < PATIENCE
+        changed = after < (1 - LEAST_GAIN) * before
+        judged_on = "samples it did not learn from" if len(step.exact) >= PARTS else "the samples it learned from"
+        texts: list[str | None] = []
+        for one in block.learned:
+            note = f"; the block's error is {after / before:.2f} times that before, on {judged_on}" if changed else ""
+            text = one.finish() + note if changed else None
+            self.records.add(one.kernel, text, weight=changed)
+            texts.append(text)
+        return texts
 
     def _float_kernel(self, region: Operation) -> ContractionKernel | None:
         exact = self._exact[region]

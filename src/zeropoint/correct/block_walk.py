@@ -2,7 +2,7 @@
 
 Like `walk.py`, but the float results at the end of a block are computed before its first quantized kernel runs. So all
 kernels of the block can be changed to improve its result. A value inside a block is released after its last reader
-there.
+there. Float values that nothing reads after a block are released sample by sample while its float results are computed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate import Progress
 from zeropoint.correct.blocks import OpBlock, blocks_of
-from zeropoint.correct.walk import Walk, WalkValue
+from zeropoint.correct.walk import LARGE, Walk, WalkValue, bytes_a_sample
+from zeropoint.freed_memory import give_back_memory
 from zeropoint.interp import masks_of
 from zeropoint.ir.isolation import activations, computing, float_form, last_readers
 from zeropoint.ir.quant import QuantizeRegionOp
@@ -51,6 +52,8 @@ class BlockWalk(Walk):
 
     def run(self, samples: Sequence[Mapping[str, Array]], progress: Progress) -> None:
         """Run all blocks in order, over all samples."""
+        # What follows decides the peak, if the values are large.
+        give_back_memory(cycles=len(samples) * bytes_a_sample(self.program) >= LARGE)
         self.masks = masks_of(samples, self.mask)
         for argument, port in zip(self.program.entry.args, self.program.inputs, strict=True):
             arrays = [np.asarray(sample[port.name]) for sample in samples]
@@ -62,11 +65,12 @@ class BlockWalk(Walk):
             for part in progress(blocks_of(self.program), "blocks"):
                 ops = part.ops if isinstance(part, OpBlock) else [part]
                 if isinstance(part, OpBlock) and self.wanted(part):
-                    if not self._block(part, len(samples)):
+                    if not self._block(part, len(samples), last):
                         return
+                    give_back_memory()
                 else:
                     for op in ops:
-                        self._step(op, self.exact_ops[op], len(samples))
+                        self._step(op, self.exact_ops[op], len(samples), last.get(op, ()))
                         self._release(last.get(op, ()))
                 for op in ops:
                     self._release(last.get(op, ()))
@@ -75,8 +79,8 @@ class BlockWalk(Walk):
         for value in values:
             self.values.pop(value, None)
 
-    def _block(self, block: OpBlock, count: int) -> bool:
-        exact = self._exact(block, count)
+    def _block(self, block: OpBlock, count: int, readers: Mapping[Operation, Sequence[SSAValue]]) -> bool:
+        exact = self._exact(block, count, readers)
         inputs = {value: self.values[value] for value in block.inputs}
         for op in block.ops:
             assert isinstance(op, QuantizeRegionOp)
@@ -99,13 +103,16 @@ class BlockWalk(Walk):
         self.values[block.result] = WalkValue(exact, made.stored, made.kind)
         return True
 
-    def _exact(self, block: OpBlock, count: int) -> list[Array]:
-        """The result of the float network."""
+    def _exact(self, block: OpBlock, count: int, readers: Mapping[Operation, Sequence[SSAValue]]) -> list[Array]:
+        """The result of the float network. `readers` has the values that each op is the last one to read."""
         found = {value: self.values[value].exact for value in block.inputs}
         last = _last_inside(block)
         for op in block.ops:
             alone = float_form(self.reference or self.program, self.exact_ops[op])
-            (found[op.results[0]],) = self._all(alone, [found[value] for value in activations(op)], count)
+            inside = [found[value] for value in last.get(op, ())]
+            before = [self.values[value] for value in readers.get(op, ()) if value in self.values]
+            ended = [*inside, *(value.exact for value in before if value.exact is not value.stored)]
+            (found[op.results[0]],) = self._all(alone, [found[value] for value in activations(op)], count, ended)
             for value in last.get(op, ()):
                 found.pop(value, None)
         return found[block.result]

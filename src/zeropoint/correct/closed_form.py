@@ -32,9 +32,12 @@ from zeropoint.correct.least_squares import (
 from zeropoint.correct.rounding import error_aware_rounding
 from zeropoint.correct.rows import Chosen, ResultRows, exact_mean, exact_rows, quantized_rows, quantized_sums
 from zeropoint.correct.walk import WalkStep, WalkValue
+from zeropoint.freed_memory import give_back_memory
 from zeropoint.ir.tensors import Array
 
 DAMPING = 0.05
+LARGE = 1 << 22
+"""The elements of moments from which freed memory is given back before they are made."""
 MOST_TERMS = 4608
 """The maximum number of terms per output. With more, the moment matrices are too large: only the bias is corrected."""
 
@@ -42,6 +45,8 @@ MOST_TERMS = 4608
 def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
     """Replace weights and bias of a kernel, or only the bias if the system cannot be solved. Returns a description."""
     chosen = Chosen.of(ResultRows.of(kernel), len(step.exact), step.masks)
+    if kernel.shape[0] * kernel.shape[2] ** 2 >= LARGE:
+        give_back_memory(cycles=True)  # what earlier kernels have left would come on top of the moments
     try:
         real, own, how = _real_weights(kernel, step.inputs[0], chosen)
         # The weights get new scales, because a solution may have a larger range than the trained weights.
@@ -55,14 +60,14 @@ def reconstruct(kernel: ContractionKernel, step: WalkStep) -> str:
 
 def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -> tuple[Array, Array, str]:
     """The weights before rounding, H, and how they were found. Raises LinAlgError if rows are not finite."""
-    before, how, parts = kernel.float_weight, "no least squares", chosen.parts(FOLDS)
+    how, parts = "no least squares", chosen.parts(FOLDS)
     if not parts:
         raise np.linalg.LinAlgError("no rows")
     if kernel.is_fully_connected:
         own = joined(Moments.of(quantized_rows(kernel, value, part)) for part in parts)
-        return before, _finite(own.products), how
+        return kernel.float_weight, _finite(own.products), how
 
-    weight = before.astype(np.float32)
+    weight = kernel.float_weight.astype(np.float32)
 
     def equations() -> Iterator[Equations]:
         # Made again for the second reading: all rows at once would be the largest arrays here.
@@ -74,7 +79,7 @@ def _real_weights(kernel: ContractionKernel, value: WalkValue, chosen: Chosen) -
     own, aim = _finite(every.own.products), _finite(every.aim.products)
     ridge = best_ridge(weight, equations(), every)
     if math.isinf(ridge):
-        return before, own, how
+        return kernel.float_weight, own, how
     return solved(weight, own, aim, ridge).astype(np.float64), own, f"least squares, ridge {ridge:g}"
 
 

@@ -111,6 +111,11 @@ class ContractionKernel:
         """The bias (channels,), f64."""
         return self._array(2)
 
+    @property
+    def given_bias(self) -> Array:
+        """The bias (channels,), f32, as it is in the program."""
+        return self._given(2)
+
     @cached_property
     def channels(self) -> int:
         """The number of output channels of all groups."""
@@ -214,6 +219,12 @@ class ContractionKernel:
         self._replace(2, bias)
         if outputs[0] == products:
             self.region.output_specs = ArrayAttr[Attribute]([accumulator_type(self.op, self.input_type, kind)])
+
+    def restore(self, bias: Array, weight: tuple[Array, UniformQuantizedType] | None) -> None:
+        """Set constants that a correction has chosen before: a bias, f32, and what `set_weight` took, if any."""
+        if weight is not None:
+            self.set_weight(*weight)
+        self._replace(2, bias)
 
     def _without_saturation(self, integers: Array) -> Array:
         """The integers (groups, outputs, terms), changed so that no sum of two adjacent products saturates."""

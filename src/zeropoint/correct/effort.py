@@ -28,6 +28,7 @@ from zeropoint.correct.corrections import Attempt, Corrections, EffortFigures, E
 from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans
 from zeropoint.correct.float_record import FloatRecord
+from zeropoint.correct.journal import CorrectionJournal
 from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.lock_step import with_other_biases
 from zeropoint.correct.methods import CORRECTIONS as NAMES
@@ -77,6 +78,7 @@ def correct(
     refit: bool = True,
     judged: Judged | None = None,
     record: FloatRecord | None = None,
+    journal: CorrectionJournal | None = None,
 ) -> Corrected:
     """The propagated program with the correction that brings it closest to float on the held-back samples.
 
@@ -84,8 +86,9 @@ def correct(
     outputs; it defaults to `program`. (Equalization changes the float form slightly where a clamp cuts.) `equalized` is
     the result of equalization, and `products` that of integer operands, for the record. With `refit`, the kept method
     is fitted again to all samples, if it benefits from more samples. `judged` is the program with `judge_of` these
-    parts, if its outputs have already been compared, and `record` is of calibration, on the same samples. Raises
-    OptionError for an unknown effort or method, and passes on the errors of the engines.
+    parts, if its outputs have already been compared, and `record` is of calibration, on the same samples. Corrected
+    kernels are recorded in the `journal`, which knows those of an interrupted run. Raises OptionError for an unknown
+    effort or method, and passes on the errors of the engines, and OSError.
     """
     names = [name for name in check_methods(effort, methods) if name not in DECIDED_FIRST]
     if not parts.fitted or not (names or equalized or products):
@@ -102,6 +105,7 @@ def correct(
         inputs=judge.inputs if own else None,
         network=judge.network if own else None,
         uncorrected=lambda: judged.run,
+        journal=journal,
     )
     trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
     # The threads of NumPy's matrix library change the last digits of its sums, and poll for longer than they compute.
@@ -209,6 +213,12 @@ class _Trial:
         judged = self.judge.judged(made)
         return _Candidate(made, given.method, judged.noise(), (*given.refined, name), judged.integer)
 
+    @staticmethod
+    def _walks(names: Sequence[str]) -> bool:
+        """Whether the next method fits weights, and no later one runs the integer program without corrections."""
+        methods = [METHODS[name] for name in names if name in METHODS]
+        return bool(methods) and methods[0].is_refitted and not any(method.needs_means for method in methods)
+
     def best(self, names: Sequence[str], before: Judged) -> tuple[_Candidate, list[Attempt]]:
         """The candidate with the least noise on the held-back samples, with the refinements that improve it, and all
         attempts.
@@ -224,6 +234,8 @@ class _Trial:
         least = _Candidate(self.program, None, noise, integer=before.integer)
         attempts: list[Attempt] = []
         for number, name in enumerate(names):
+            if self._walks(names[number:]):
+                before.release()  # a walk over both networks decides the peak of memory
             if number == 0 and first is not None:
                 found = first
             else:

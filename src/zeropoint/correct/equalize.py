@@ -59,6 +59,7 @@ from zeropoint.ir.stablehlo import (
     ReshapeOp,
 )
 from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.text import resource_handles
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.equalizable import (
     POWERS,
@@ -284,6 +285,7 @@ def equalize(program: Program) -> Program:
             multiply_weights(reader, one.factors[member.channels], program.weights)
         for member, stats, ranges in one.stats:
             _state(member, stats, ranges, one.factors[member.channels])
+    program.weights.keep_only(resource_handles(program.module))  # not those of before, or that were scaled twice
     return program
 
 

@@ -47,7 +47,8 @@ class Judge:
         Runs of the float network also find the means of kernels, `means` or, without these, `inputs`, whose samples are
         among `samples`; unless there is a record, which comes with these means.
         """
-        self.program, self.samples, self._engine, self.progress, self.means = program, samples, engine, progress, means
+        self.program: Program | None = program
+        self.samples, self._engine, self.progress, self.means = samples, engine, progress, means
         self.inputs = inputs
         self.network, known = network, None if network is None else network.outputs
         found = {id(sample): known[id(sample)] for sample in samples if id(sample) in known} if known else {}
@@ -63,6 +64,10 @@ class Judge:
                 place = wanted.pop(id(samples[number]), None)
                 observe = None if finding is None or place is None else finding.observer(place)
                 self._expected[number] = run(samples[number], observe=observe)
+
+    def release(self) -> None:
+        """Give up the program that gave the expected outputs, and what is known of its kernels."""
+        self.program = self.means = self.inputs = self.network = None
 
     @property
     def counts(self) -> bool:
@@ -110,6 +115,10 @@ class Judged:
         if self.given is None:
             self.integer, self.given = self.judge.lowered(self.program)
         return self.given
+
+    def release(self) -> None:
+        """Give up what runs the program, and its integer program. They are made again if they are needed."""
+        self.integer = self.given = None
 
     def noise(self, numbers: Iterable[int] | None = None) -> OutputNoise:
         """The noise on the samples with these numbers, by default on all samples of the judge."""

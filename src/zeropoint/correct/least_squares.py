@@ -16,13 +16,13 @@ predict each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
-from zeropoint.correct.positive_systems import solve_in_place
+from zeropoint.correct.positive_systems import UpperMatrix, solve_in_place
 from zeropoint.ir.tensors import Array
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, math.inf)
@@ -42,7 +42,12 @@ def moments(rows: Array, others: Array | None = None) -> Array:
 
 def mean_diagonal(matrix: Array) -> Array:
     """The mean of the diagonal of each group, (groups, 1, 1), f64."""
-    mean = np.trace(matrix, axis1=1, axis2=2, dtype=np.float64) / matrix.shape[1]
+    return _mean(np.diagonal(matrix, axis1=1, axis2=2))
+
+
+def _mean(diagonal: Array) -> Array:
+    """The mean of a diagonal (groups, terms), at least `LEAST_MOMENT`, (groups, 1, 1), f64."""
+    mean = diagonal.sum(axis=1, dtype=np.float64) / diagonal.shape[1]
     return np.maximum(mean, LEAST_MOMENT)[:, None, None]
 
 
@@ -51,17 +56,18 @@ def solved(weight: Array, own: Array, aim: Array, ridge: float) -> Array:
 
     Raises LinAlgError if there is no solution.
     """
-    return solved_in_place(weight, own.astype(weight.dtype), aim, ridge)
+    return _solved(weight, lambda rows, columns: own[:, rows, columns].astype(weight.dtype), aim, ridge)
 
 
-def solved_in_place(weight: Array, own: Array, aim: Array, ridge: float) -> Array:
-    """`solved` for H in the dtype of the weights, which is overwritten."""
+def _solved(weight: Array, own: Callable[[slice, slice], Array], aim: Array, ridge: float) -> Array:
+    """`solved` for H whose rows and columns `own` makes, in the dtype of the weights."""
     if math.isinf(ridge):
         return weight
-    added, terms = (ridge * mean_diagonal(own)).astype(weight.dtype), range(own.shape[1])
-    own[:, terms, terms] += added[:, :, 0]
+    matrix = UpperMatrix.of(weight.shape[2], own)
+    added = (ridge * _mean(matrix.diagonal())).astype(weight.dtype)
+    matrix.add_to_diagonal(added[:, :, 0])
     right = aim + added * weight
-    return solve_in_place(own, np.ascontiguousarray(right.swapaxes(1, 2))).swapaxes(1, 2)
+    return solve_in_place(matrix, np.ascontiguousarray(right.swapaxes(1, 2))).swapaxes(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,18 +199,22 @@ def _costs(
     E |y - V q|^2 = tr(V H V^T) - 2 tr(A V^T) + a constant, with H and A of that share, `own` and `aim`. This is less
     work than using the rows themselves.
     """
-    others = _others(every.aim, aim, share)
+    others = _others(every.aim.products, aim, share)
+
+    def of_others(rows: slice, columns: slice) -> Array:
+        return _others(every.own.products[:, rows, columns], own[:, rows, columns], share)
+
     costs: list[float] = []
     for ridge in ridges:
         # H of the other rows is made again for each ridge: the system is solved in its memory.
-        made = solved_in_place(weight, _others(every.own, own, share), others, ridge)
+        made = _solved(weight, of_others, others, ridge)
         costs.append(float(share * ((made @ own - 2 * aim) * made).sum(dtype=np.float64)))
     return costs
 
 
-def _others(every: Moments, held: Array, share: float) -> Array:
+def _others(every: Array, held: Array, share: float) -> Array:
     """The products of the rows that are not in a share, from those of all rows and of the share."""
     made = held * np.float32(-share)
-    made += every.products
+    made += every
     made /= np.float32(1 - share)
     return made

@@ -13,6 +13,7 @@ from zeropoint.correct.contractions import ContractionKernel, contraction_kernel
 from zeropoint.correct.float_inputs import FloatInputs
 from zeropoint.correct.float_means import FloatMeans, float_means
 from zeropoint.correct.float_record import RecordedNetwork, RecordPart
+from zeropoint.correct.journal import CorrectionJournal, MethodRecords
 from zeropoint.correct.lock_step import correct_in_lock_step
 from zeropoint.correct.sample_parts import Samples
 from zeropoint.correct.walk import WalkStep, fitting, walk
@@ -44,6 +45,8 @@ class Platform:
     """Gives the integer program without corrections, prepared."""
     float_results: bool = True
     """Whether the final program returns floats. If not, its results keep their storage."""
+    journal: CorrectionJournal | None = None
+    """Where corrected kernels are recorded, if they are."""
 
     @property
     def mask(self) -> str | None:
@@ -54,6 +57,10 @@ class Platform:
     def whole(self) -> Engine:
         """The engine for whole programs, including padding."""
         return self.programs.engine if isinstance(self.programs, MaskedEngine) else self.programs
+
+    def records(self, method: str, program: Program, samples: int) -> MethodRecords:
+        """The records of a method that is fitted to so many samples, for the kernels of a program."""
+        return MethodRecords(self.journal, method, samples, program)
 
 
 @dataclass(frozen=True)
@@ -94,19 +101,28 @@ def in_lock_step(name: str, correction: Callable[[ContractionKernel], Correction
 
     def run(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
         used = fitting(program, samples)
+        records = platform.records(name, program, len(used))
+        if _restored(records, contraction_kernels(program, platform.target)):
+            return
+
+        def visits(region: QuantizeRegionOp) -> bool:
+            return contraction_kernel(region, program.weights, platform.target) is not None
 
         def visit(step: WalkStep) -> None:
             kernel = contraction_kernel(step.region, program.weights, platform.target)
-            if kernel is not None:
-                _note(step.region, name, correction(kernel)(kernel, step))
+            assert kernel is not None
+            _note(step.region, name, records.corrected(kernel, lambda: correction(kernel)(kernel, step)))
 
-        walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask)
+        walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask, visits=visits)
 
     return run
 
 
 def _empirical(program: Program, samples: Samples, platform: Platform, progress: Progress) -> Runnable | None:
     used, kernels = fitting(program, samples), contraction_kernels(program, platform.target)
+    records = platform.records("empirical_bias", program, len(used))
+    if _restored(records, kernels):
+        return None
     means = None if platform.means is None else platform.means.for_kernels(kernels, used)
     if means is None:
         means = float_means(program, used, platform.whole, platform.target, progress, platform.mask)
@@ -114,6 +130,7 @@ def _empirical(program: Program, samples: Samples, platform: Platform, progress:
 
         def note(kernel: ContractionKernel, text: str) -> None:
             _note(kernel.region, "empirical_bias", text)
+            records.add(kernel, text)
 
         run = correct_in_lock_step(means, platform.uncorrected(), used, note, progress)
         if run is not None:
@@ -123,11 +140,23 @@ def _empirical(program: Program, samples: Samples, platform: Platform, progress:
     def visit(step: WalkStep) -> None:
         mean = found.get(step.region)
         if mean is not None:
-            text = empirical_bias.set_mean(mean.kernel, step.inputs[0], mean.chosen, mean.mean)
+            kernel, read = mean.kernel, step.inputs[0]
+            text = records.corrected(kernel, lambda: empirical_bias.set_mean(kernel, read, mean.chosen, mean.mean))
             _note(step.region, "empirical_bias", text)
 
     walk(program, used, platform.kernels(len(used)), visit, progress, platform.mask, paired=False)
     return None
+
+
+def _restored(records: MethodRecords, kernels: Sequence[ContractionKernel]) -> bool:
+    """Give all kernels what is recorded of them. Returns whether it was; if some are not recorded, nothing changes."""
+    if not records.know(kernels):
+        return False
+    for kernel in kernels:
+        text = records.restore(kernel)
+        if text is not None:
+            _note(kernel.region, records.method, text)
+    return True
 
 
 def _note(region: QuantizeRegionOp, method: str, text: str) -> None:
@@ -136,20 +165,25 @@ def _note(region: QuantizeRegionOp, method: str, text: str) -> None:
 
 def _analytic(program: Program, samples: Samples, platform: Platform, progress: Progress) -> None:
     network, target = platform.network, platform.target
+    records = platform.records("analytic_bias", program, len(samples))
+    if _restored(records, contraction_kernels(program, target)):
+        return
     known = None if network is None else network.input_sums(program, target, samples)
     if known is None and platform.inputs is not None:
         known = platform.inputs.for_kernels(contraction_kernels(program, target), samples)
     done = analytic_bias.correct_biases(program, samples, platform.whole, target, progress, platform.mask, known)
     for kernel in contraction_kernels(program, platform.target):
-        if kernel.name in done:
-            _note(kernel.region, "analytic_bias", done[kernel.name])
+        text = done.get(kernel.name)
+        if text is not None:
+            _note(kernel.region, "analytic_bias", text)
+        records.add(kernel, text)
 
 
 def _reconstruct_blocks(
     program: Program, reference: Program, samples: Samples, platform: Platform, progress: Progress
 ) -> bool:
     used = fitting(program, samples)
-    made = Reconstruction(program, reference, platform.target)
+    made = Reconstruction(program, reference, platform.target, platform.records(BLOCKS, program, len(used)))
     return made.run(used, platform.kernels(len(used)), progress, platform.mask) > 0
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zeropoint.correct.positive_systems import factor_in_place
+from zeropoint.correct.positive_systems import LowerMatrix, factor_in_place
 from zeropoint.ir.tensors import Array
 
 BLOCK = 64
@@ -33,29 +33,33 @@ def error_aware_rounding(
     """
     order = np.argsort(-np.diagonal(moments, axis1=1, axis2=2), axis=1, kind="stable")
     real = np.take_along_axis(matrix, order[:, None, :], axis=2)
-    factor = _upper_factor(moments, damping, order)
+    factor = _factor(moments, damping, order)
     found, errors = np.empty_like(real), np.empty_like(real)
     terms = real.shape[2]
     for first in range(0, terms, BLOCK):
         end = min(first + BLOCK, terms)
-        carried = errors[:, :, :first] @ factor[:, :first, first:end]
+        upper = factor.columns(terms - end, terms - first)[:, ::-1, ::-1]  # of U, rows 0 to `end`
+        carried = errors[:, :, :first] @ upper[:, :first]
         for column in range(first, end):
-            wanted = real[:, :, column] + carried[:, :, column - first] / factor[:, column, column][:, None]
+            wanted = real[:, :, column] + carried[:, :, column - first] / upper[:, column, column - first][:, None]
             integers = np.clip(np.rint(wanted / scales[:, :, 0]), least, greatest)
             error = real[:, :, column] - integers * scales[:, :, 0]
             found[:, :, column], errors[:, :, column] = integers, error
-            carried[:, :, column + 1 - first :] += error[:, :, None] * factor[:, column, None, column + 1 : end]
+            carried[:, :, column + 1 - first :] += error[:, :, None] * upper[:, column, None, column + 1 - first :]
     result = np.empty_like(found)
     np.put_along_axis(result, np.broadcast_to(order[:, None, :], found.shape), found, axis=2)
     return result
 
 
-def _upper_factor(moments: Array, damping: Array, order: Array) -> Array:
-    """U, upper triangular, f64, with U U^T = H in this order of terms (groups, terms)."""
-    backwards, terms = order[:, ::-1], range(order.shape[1])
-    reversed_ = np.empty(moments.shape, np.float64)
-    for group, places in enumerate(backwards):
-        for row, place in enumerate(places):  # all at once would take a matrix more
-            reversed_[group, row] = moments[group, place, places]
-    reversed_[:, terms, terms] += damping[:, :, 0]
-    return factor_in_place(reversed_)[:, ::-1, ::-1]
+def _factor(moments: Array, damping: Array, order: Array) -> LowerMatrix:
+    """U in this order of terms (groups, terms), f64, with rows and columns backwards: U U^T = H is L L^T then."""
+    backwards = order[:, ::-1]
+
+    def made(rows: slice, columns: slice) -> Array:
+        parts = [own[np.ix_(places[rows], places[columns])] for own, places in zip(moments, backwards, strict=True)]
+        found = np.array(parts, np.float64)
+        diagonal = range(found.shape[2])
+        found[:, diagonal, diagonal] += damping[:, :, 0]
+        return found
+
+    return factor_in_place(LowerMatrix.of(order.shape[1], made))

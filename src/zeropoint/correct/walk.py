@@ -3,7 +3,8 @@
 Every op of a propagated program runs alone, twice. The first run is in float, on the values of the float network. The
 second run is quantized, on the values of the quantized network, with exactly the integers and the rounding of the final
 program. In between, a visitor may inspect both sides and change the constants of the kernel, as corrections do. A value
-is released after its last reader. So peak memory is that of the values alive at one op, times the number of samples.
+is released after its last reader. So peak memory is that of the values alive at one op, times the number of samples. If
+the last reader is not visited, a value is released sample by sample: the peak would often be at sums of large values.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ from zeropoint.solve import is_quantized
 MEMORY = 440 << 20
 """The maximum number of bytes for the values of both networks. It limits the number of samples."""
 FLOAT_BYTES = 4
-RELEASED = 64 << 20
+DROPPED: Array = np.zeros(0, np.uint8)
+"""In place of an array that nothing reads again."""
+LARGE = 64 << 20
+"""The bytes of values from which a walk begins with all garbage freed."""
+RELEASED = 16 << 20
 """The bytes of released values after which freed memory is given back. The values of many samples are small arrays,
 which the C library keeps, and the moments of a late kernel would come on top of them."""
 
@@ -106,6 +111,8 @@ class Walk:
     mask: str | None = None
     is_paired: bool = True
     """Whether the float network runs as well."""
+    visits: Callable[[QuantizeRegionOp], bool] = lambda region: True
+    """The quantized kernels that the visitor and the follower want to see."""
     masks: Sequence[Array] | None = None
     values: dict[SSAValue, WalkValue] = field(default_factory=dict[SSAValue, WalkValue])
 
@@ -120,7 +127,7 @@ class Walk:
         ops, exact_ops = computing(self.program), computing(self.reference or self.program)
         with np.errstate(all="ignore"):  # non-finite samples give non-finite values
             for op, exact_op in progress(list(zip(ops, exact_ops, strict=True)), "kernels"):
-                self._step(op, exact_op, len(samples))
+                self._step(op, exact_op, len(samples), last.get(op, ()))
                 for value in last.get(op, ()):
                     held = self.values.pop(value, None)
                     released += 0 if held is None else held.bytes
@@ -129,23 +136,30 @@ class Walk:
                     give_back_memory()
                     released = 0
 
-    def _step(self, op: Operation, exact_op: Operation, count: int) -> None:
+    def _step(self, op: Operation, exact_op: Operation, count: int, ending: Sequence[SSAValue] = ()) -> None:
+        """Run an op, which is the last reader of the values `ending`."""
         inputs = [self.values[value] for value in activations(op)]
         quantized = isinstance(op, QuantizeRegionOp) and is_quantized(op)
+        visited = isinstance(op, QuantizeRegionOp) and self.visits(op)
+        ended = [] if visited or not quantized else [self.values[value] for value in ending if value in self.values]
+        # Values before the first quantized kernel have one list for both networks.
+        ended = [value for value in ended if value.exact is not value.stored]
         # From the reference: corrections of earlier kernels have changed constants, but float results must not change.
         alone = float_form(self.reference or self.program, exact_op) if self.is_paired or not quantized else None
         exact: list[list[Array]] = [[] for _ in op.results]
         if self.is_paired and alone is not None:
-            exact = self._all(alone, [value.exact for value in inputs], count)
+            exact = self._all(alone, [value.exact for value in inputs], count, [value.exact for value in ended])
         if alone is None or quantized:
             assert isinstance(op, QuantizeRegionOp)
             inputs = self._as_read(op, inputs)
             step = WalkStep(op, inputs, exact[0], alone, self.masks)
-            self.visitor(step)
+            if visited:
+                self.visitor(step)
             # After the visitor, which may have changed the kernel's constants. Later kernels read its corrected
             # results.
-            stored, kinds = self._quantized(op, inputs, count)
-            self.follower(step, WalkValue(exact[0], stored[0], kinds[0]))
+            stored, kinds = self._quantized(op, inputs, count, [value.stored for value in ended])
+            if visited:
+                self.follower(step, WalkValue(exact[0], stored[0], kinds[0]))
         else:
             real = [[value.real(sample) for sample in range(count)] for value in inputs]
             # Float ops before the first quantized kernel have the same values in both networks, so they run once.
@@ -173,22 +187,26 @@ class Walk:
         return found
 
     def _quantized(
-        self, op: QuantizeRegionOp, inputs: list[WalkValue], count: int
+        self, op: QuantizeRegionOp, inputs: list[WalkValue], count: int, ended: Sequence[list[Array]] = ()
     ) -> tuple[list[list[Array]], list[UniformQuantizedType | None]]:
         made = integer_form(self.program, op)
         wanted = _edges(made.main.arg_attrs, len(inputs))
         name = self.program.profile or DEFAULT_PROFILE
         given = [_as_stored(value, kind, name) for value, kind in zip(inputs, wanted, strict=True)]
-        return self._all(made, given, count), _edges(made.main.res_attrs, len(op.results))
+        return self._all(made, given, count, ended), _edges(made.main.res_attrs, len(op.results))
 
-    def _all(self, program: Program, given: Sequence[Sequence[Array]], count: int) -> list[list[Array]]:
-        """The results of a program, each a list by sample."""
+    def _all(
+        self, program: Program, given: Sequence[Sequence[Array]], count: int, ended: Sequence[list[Array]] = ()
+    ) -> list[list[Array]]:
+        """The results of a program, each a list by sample. The arrays of the lists `ended` are dropped as they are
+        read."""
         run = self.engine.prepare(program)
         names = [port.name for port in program.inputs]
-        rows = [
-            list(run({name: arrays[sample] for name, arrays in zip(names, given, strict=True)}).values())
-            for sample in range(count)
-        ]
+        rows: list[list[Array]] = []
+        for sample in range(count):
+            rows.append(list(run({name: arrays[sample] for name, arrays in zip(names, given, strict=True)}).values()))
+            for arrays in ended:
+                arrays[sample] = DROPPED
         return [[row[number] for row in rows] for number in range(len(program.outputs))]
 
 
@@ -244,11 +262,14 @@ def walk(
     mask: str | None = None,
     *,
     paired: bool = True,
+    visits: Callable[[QuantizeRegionOp], bool] = lambda region: True,
 ) -> None:
     """Visit the quantized kernels of a propagated program in order, after running both networks up to each of them.
 
-    If not `paired`, only the quantized network runs. `visitor` may change the constants of its kernel and their specs;
-    later kernels read the changed results. Passes on the errors of the engine.
+    Only those that `visits` names are visited. If not `paired`, only the quantized network runs. `visitor` may change
+    the constants of its kernel and their specs; later kernels read the changed results. Passes on the errors of the
+    engine.
     """
-    give_back_memory()  # what follows decides the peak
-    Walk(program, engine, visitor, mask=mask, is_paired=paired).run(samples, progress)
+    # What follows decides the peak, if the values are large.
+    give_back_memory(cycles=len(samples) * bytes_a_sample(program) >= LARGE)
+    Walk(program, engine, visitor, mask=mask, is_paired=paired, visits=visits).run(samples, progress)

@@ -10,7 +10,7 @@ import hashlib
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -123,6 +123,15 @@ class Weights(Mapping[str, Array]):
         copied = Weights(file=self.file)
         copied._arrays, copied._facts = dict(self._arrays), self._facts
         return copied
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all arrays, without those that are computed at look-up."""
+        return sum(held.nbytes for held in self._arrays.values() if not callable(held))
+
+    def keep_only(self, handles: Container[str]) -> None:
+        """Drop the arrays of other handles."""
+        self._arrays = {handle: array for handle, array in self._arrays.items() if handle in handles}
 
     def take(self, other: Weights) -> None:
         """Add the arrays of other weights. Equal handles have equal content."""
