@@ -27,11 +27,8 @@ from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.correct.sample_parts import FEW, Samples
 from zeropoint.demands import demanded_observers
-<<<<<<< HEAD
 from zeropoint.engines import for_runs
-=======
 from zeropoint.freed_memory import give_back_memory
->>>>>>> hB
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.ir.tensors import Array
