@@ -226,6 +226,8 @@ def match_floats(values: Values, op: hlo.ConvolutionOp | hlo.DotGeneralOp) -> Ma
         return Declined(f"found {lhs} times {rhs} to {result}, expected f32, or sums that are requantized", True)
     if isinstance(op, hlo.ConvolutionOp) and not values.is_image(op.result):
         return Declined("found a result that is not an image")
+    if 0 in shape_of(op.lhs):
+        return Declined("found sums of no terms, expected one term or more")
     weights = weights_of(values, op.result, None)
     if isinstance(weights, Declined):
         return weights
