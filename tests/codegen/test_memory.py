@@ -123,6 +123,16 @@ def test_an_elementwise_output_takes_the_place_of_an_operand_that_ends():
     assert first.buffer.offset == second.buffer.offset == third.buffer.offset
 
 
+def test_the_last_step_does_not_write_over_a_value_that_is_observed_after_the_run():
+    made, first, second = graph(), view(100), view(100)
+    made.call("first", Nothing(), [], [first])
+    made.call("second", Nothing(), [first], [second], elementwise=[first])
+    made.observed = [first, second]
+    arena = plan(made)
+    assert first.buffer.offset != second.buffer.offset
+    assert arena.size == arena.lower_bound == 256
+
+
 def test_an_operand_that_is_read_later_keeps_its_place():
     made, first, second, third = graph(), view(100), view(100), view(100)
     made.call("first", Nothing(), [], [first])

@@ -57,6 +57,28 @@ def test_native_code_observes_what_the_interpreter_does(asked):
         assert found.count == expected.count
 
 
+LAST = """
+func.func @main(%x: tensor<1x3x6x6xf32>) -> tensor<1x3x6x6xf32> {
+  %0 = stablehlo.negate %x : tensor<1x3x6x6xf32>
+  %1 = stablehlo.abs %x : tensor<1x3x6x6xf32>
+  %2 = "quant.stats_ref"(%1) {statsKey = "positive"} : (tensor<1x3x6x6xf32>) -> tensor<1x3x6x6xf32>
+  %3 = stablehlo.negate %2 : tensor<1x3x6x6xf32>
+  %4 = "quant.stats_ref"(%3) {statsKey = "negative"} : (tensor<1x3x6x6xf32>) -> tensor<1x3x6x6xf32>
+  return %0 : tensor<1x3x6x6xf32>
+}
+"""
+
+
+def test_the_last_kernel_does_not_write_over_an_observed_value() -> None:
+    """The range of the first value was that of the second one."""
+    program = parse_program(LAST)
+    taken = [{"arg0": np.random.default_rng(seed).normal(size=(1, 3, 6, 6)).astype(np.float32)} for seed in range(2)]
+    native, reference = (collect(program, taken, observer="minmax", engine=engine) for engine in (Native(), None))
+    for key, expected in reference.observations.items():
+        found = native.observations[key]
+        assert (found.minimum, found.maximum) == (expected.minimum, expected.maximum), key
+
+
 CASTS = """
 func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
   %0 = quant.qcast %x : tensor<2x8xf32> to tensor<2x8x!quant.uniform<KIND>>

@@ -46,3 +46,17 @@ func.func @state(%x: tensor<2x3xf32>, %w: tensor<3x3xf32>, %n: tensor<2x3xi32>) 
 // CHECK-NOT:   stablehlo.{{dot_general|add}}
 // CHECK:       %[[N:.*]] = stablehlo.multiply %n, %none
 // CHECK-NEXT:  return %x, %[[N]]
+
+// -----
+
+// A function of a product with zeros is a constant.
+func.func @function(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %zeros = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+  %0 = stablehlo.multiply %x, %zeros : tensor<2x3xf32>
+  %1 = stablehlo.logistic %0 : tensor<2x3xf32>
+  %2 = stablehlo.add %1, %x : tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+// CHECK-LABEL: func.func @function
+// CHECK-NOT:   stablehlo.logistic
+// CHECK:       stablehlo.add

@@ -42,7 +42,7 @@ def plan(graph: Graph) -> Arena:
         laid[number] = first, last, buffer.offset, buffer.offset + size
     for buffer, buffer_below in shared.items():
         buffer.offset = buffer_below.offset
-    changes = np.zeros(len(graph.steps) + 1, np.int64)
+    changes = np.zeros(len(graph.steps) + 2, np.int64)  # what is read after the run is live behind the last step
     # Bytes that become live minus bytes that die at each step. The running sum is the number of live bytes.
     np.add.at(changes, laid[:, 0], laid[:, 3] - laid[:, 2])
     np.add.at(changes, laid[:, 1] + 1, laid[:, 2] - laid[:, 3])
@@ -56,10 +56,10 @@ def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
         for buffer in (*step.writes, *step.reads):
             if buffer.space.in_arena:
                 spans[buffer] = (spans.get(buffer, (index, index))[0], index)
-    # They are read after the run.
+    # They are read after the run, so that the last step may not write over them.
     read = [*graph.observed, *([] if graph.trips is None else [graph.trips.count])]
     for buffer in {view.buffer for view in read} & spans.keys():
-        spans[buffer] = (spans[buffer][0], len(graph.steps) - 1)
+        spans[buffer] = (spans[buffer][0], len(graph.steps))
     return spans
 
 

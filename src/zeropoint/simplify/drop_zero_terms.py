@@ -35,6 +35,7 @@ from zeropoint.ir.stablehlo import (
 )
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.fold_constants import fold_constants
 from zeropoint.simplify.statements import rewrite
 
 
@@ -69,6 +70,7 @@ class DropZeroFactor(RewritePattern):
     """
 
     weights: Weights
+    replaced: bool = False
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: MultiplyOp | DotGeneralOp | ConvolutionOp, rewriter: PatternRewriter, /) -> None:
@@ -84,12 +86,14 @@ class DropZeroFactor(RewritePattern):
         spread = BroadcastInDimOp(zero.output, op.result.type, [])
         spread.location = op.location
         rewriter.replace(op, [zero, spread], [spread.result])
+        self.replaced = True
 
 
 def drop_zero_terms(program: Program) -> Program:
-    """A copy without terms and factors of zeros."""
+    """A copy without terms and factors of zeros. What reads a product that is zeros is folded."""
     program = program.for_change()
-    both: list[RewritePattern] = [DropZeroFactor(program.weights), DropZeroTerm(program.weights)]
+    factors = DropZeroFactor(program.weights)
+    both: list[RewritePattern] = [factors, DropZeroTerm(program.weights)]
     rewrite(program, GreedyRewritePatternApplier(both))  # one walk, because products may read such sums
     remove_dead_ops(program.entry)
-    return program
+    return fold_constants(program) if factors.replaced else program

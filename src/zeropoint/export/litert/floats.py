@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, f32, i1, i32
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
 from zeropoint.export.litert.broadcasts import MOST_DIMENSIONS, is_repeated_in_arithmetic
-from zeropoint.export.litert.builder import TYPES, OperatorOptions
+from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
+from zeropoint.export.litert.port_casts import port_cast
 from zeropoint.export.litert.products import matmul
 from zeropoint.export.litert.scatters import scatter
 from zeropoint.export.litert.words import bits, shift
@@ -35,7 +35,6 @@ from zeropoint.ir.stablehlo import ComparisonDirection
 from zeropoint.ir.stablehlo.arrays import array_values
 from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import element_dtype, element_of, shape_of
-from zeropoint.litert_schema import schema
 
 LitertFloatConverter = Callable[[Any, LitertEmission], None]
 
@@ -380,24 +379,6 @@ def iota(op: hlo.IotaOp, emit: LitertEmission) -> None:
     array = np.broadcast_to(counts, shape).astype(element_dtype(kind))
     emit.tensors[op.results[0], kind] = emit.builder.constant(emit.name(op.results[0]), array)
     emit.made[op.results[0]] = kind
-
-
-def port_cast(op: StorageCastOp | hlo.BitcastConvertOp, emit: LitertEmission) -> None:
-    """No operator, between stored integers and a quantized value: a tensor has its integers and their parameters.
-
-    Raises ExportError for a bit cast elsewhere, and for a result of the other sign.
-    """
-    given, result = op.operands[0], op.results[0]
-    held = emit.made.get(given)
-    if held is None:
-        raise missing_in_float(op, "LiteRT")
-    index = emit.tensors[given, held]
-    tensor = emit.builder.tensors[index]
-    named = getattr(schema().TensorType, TYPES[element_dtype(element_of(result)).name])
-    returned = any(isinstance(use.operation, ReturnOp) for use in result.uses)
-    if tensor.quantization is None or (returned and tensor.type != named):
-        raise missing_in_float(op, "LiteRT")
-    emit.alias(result, element_of(result), index)
 
 
 OPERATORS: Mapping[type[Operation], LitertFloatConverter] = {
