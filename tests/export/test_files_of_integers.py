@@ -67,7 +67,7 @@ def samples(dtype: type[np.integer]) -> list[Array]:
 def theirs(model: bytes, x: Array) -> Array:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.qdqisint8allowed", "1")  # else i8 activations are floats on x64
-    return onnxruntime.InferenceSession(model, options).run(None, {"x": x})[0]
+    return np.asarray(onnxruntime.InferenceSession(model, options).run(None, {"x": x})[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
