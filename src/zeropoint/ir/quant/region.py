@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from operator import attrgetter
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
@@ -170,11 +169,6 @@ class QuantizeRegionOp(IRDLOperation):
         returned, results = [value.type for value in block.last_op.operands], [value.type for value in self.outputs]
         if returned != results:
             raise refusal(self, f"returns {_types(returned)}, expected the result types {_types(results)}")
-
-
-# All operands are inputs, and all results are outputs. xDSL's accessors count and copy them, in 2 us at each access.
-setattr(QuantizeRegionOp, "inputs", property(attrgetter("_operands")))  # noqa: B010 (the type stays that of xDSL)
-setattr(QuantizeRegionOp, "outputs", property(attrgetter("results")))  # noqa: B010
 
 
 _SHOWN = ("input_specs", "logical_kernel", "output_specs")
