@@ -4,6 +4,7 @@
 
 Arguments, folder, environment and open streams are those of the command, and so is the exit status. What Python does
 before `zeropoint.__main__.run` is not repeated, apart from opening the streams: its tests need a process of their own.
+Functions that the command does not call import what they need, so that it starts quickly.
 """
 
 from __future__ import annotations

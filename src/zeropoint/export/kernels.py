@@ -15,16 +15,10 @@ from zeropoint.export.errors import ExportError
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.constants import broadcast_array
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import (
-    DequantizeCastOp,
-    NoQuantizedType,
-    QuantizeRegionOp,
-    StorageCastOp,
-    UniformQuantizedType,
-)
-from zeropoint.ir.stablehlo import BitcastConvertOp, DivideOp, MultiplyOp, ReduceOp
+from zeropoint.ir.quant import DequantizeCastOp, NoQuantizedType, QuantizeRegionOp, UniformQuantizedType
+from zeropoint.ir.stablehlo import DivideOp, MultiplyOp, ReduceOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.contraction import ACCUMULATOR
 
@@ -121,20 +115,6 @@ class ExportKernel:
         for op in self.ops:
             bounds.then(op, self.weights)
         return bounds.low, bounds.high
-
-
-def cast_storage(argument: SSAValue) -> UniformQuantizedType | None:
-    """The one quantized type that casts give the integers of an input (`simplify/cast_ports.py`); None without one."""
-    kinds: set[UniformQuantizedType] = set()
-    for use in argument.uses:
-        op = use.operation
-        casts = [inner.operation for inner in op.result.uses] if isinstance(op, BitcastConvertOp) else [op]
-        for cast in casts:
-            kind = element_of(cast.result) if isinstance(cast, StorageCastOp) else None
-            if not isinstance(kind, UniformQuantizedType) or kind.storage.dtype != element_dtype(element_of(argument)):
-                return None
-            kinds.add(kind)
-    return kinds.pop() if len(kinds) == 1 else None
 
 
 def read_storage(argument: SSAValue) -> Attribute:

@@ -16,8 +16,8 @@ for a result becomes `quant.qcast`, `quant.scast` and `stablehlo.bitcast_convert
 parameters of the file. The argument of a model that states no quantization elsewhere is not changed, because such
 arithmetic may be preprocessing.
 
-A result that other ops read, too, has its integers once. What dequantizes it reads the quantized value. Integers that
-are reshaped, transposed or sliced between a port and its arithmetic become floats that are.
+If other ops read such a result, too, those that dequantize it read the quantized value. Reshapes, transposes and slices
+of integers between a port and its arithmetic move floats instead.
 
 Source: the ONNX operator specification, "DequantizeLinear" and "QuantizeLinear".
 """

@@ -14,12 +14,13 @@ from xdsl.ir import OpResult
 from zeropoint.expand import expand_functions
 from zeropoint.export.exact_contractions import contract_in_float
 from zeropoint.export.kernel_rules import KernelRules
-from zeropoint.export.kernels import ExportKernel, cast_storage, read_storage
+from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.layout import image_layout
 from zeropoint.export.litert import contractions, rows
 from zeropoint.export.litert.builder import ModelBuilder
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.floats import OPERATORS
+from zeropoint.export.litert.port_casts import cast_storage
 from zeropoint.export.port_orders import port_orders
 from zeropoint.ir.annotations import TARGET
 from zeropoint.ir.program import Program

@@ -16,6 +16,20 @@ from zeropoint.ir.tensors import element_dtype, element_of, shape_of
 from zeropoint.litert_schema import schema
 
 
+def cast_storage(argument: SSAValue) -> UniformQuantizedType | None:
+    """The one quantized type that casts give the integers of an input (`simplify/cast_ports.py`); None without one."""
+    kinds: set[UniformQuantizedType] = set()
+    for use in argument.uses:
+        op = use.operation
+        casts = [inner.operation for inner in op.result.uses] if isinstance(op, hlo.BitcastConvertOp) else [op]
+        for cast in casts:
+            kind = element_of(cast.result) if isinstance(cast, StorageCastOp) else None
+            if not isinstance(kind, UniformQuantizedType) or kind.storage.dtype != element_dtype(element_of(argument)):
+                return None
+            kinds.add(kind)
+    return kinds.pop() if len(kinds) == 1 else None
+
+
 def port_cast(op: StorageCastOp | hlo.BitcastConvertOp, emit: LitertEmission) -> None:
     """No operator, between stored integers and a quantized value: a tensor has its integers and their parameters.
 

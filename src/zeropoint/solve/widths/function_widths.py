@@ -132,7 +132,8 @@ class _Functions:
         # A quotient is judged both at the RMS of the other operand and over all its points, because either may show the
         # loss.
         for spread in (False, True) if region.logical_kernel.data == "divide" else (False,):
-            for index, value in [one for one in activations(region) if self._is_observed(one[1])]:
+            # To evaluate functions of values that were not observed would take most of the time.
+            for index, value in [one for one in activations(region) if self._way(one[1]) is not None]:
                 function = operand_function(region, index, self.noise, spread=spread)
                 source = None if function is None else self._source(value, function)
                 if source is not None and not self.noise.is_given(source[0]):
@@ -241,37 +242,41 @@ class _Functions:
             reader = WidthReader((), None, "", variances=rows.variances, is_quotient=rows.is_quotient)
             self._judge_operand(region, rows.index, value, reader)
 
-    def _is_observed(self, value: SSAValue) -> bool:
-        """Whether a value has statistics, or the value from which float ops compute it may have them (`_source`)."""
+    def _way(self, value: SSAValue) -> tuple[SSAValue, list[tuple[Operation, int]]] | None:
+        """A value with statistics, and the float ops that compute the given one of it, the last one first.
+
+        Each op is given with the operand that it computes on. None if no value on the way has statistics.
+        """
+        way: list[tuple[Operation, int]] = []
         while self.noise.seen(value) is None:
             maker = value.owner
             if not isinstance(maker, Operation) or self.before.rounds(maker):
-                return False
+                return None
             operands = activations(maker)
             if len(operands) != 1:
-                return False
-            _, value = operands[0]
-        return True
+                return None
+            index, value = operands[0]
+            way.append((maker, index))
+        return value, way
 
     def _source(self, value: SSAValue, function: RealFunction) -> tuple[SSAValue, RealFunction] | None:
         """The operand of a function. If it has no statistics, the value from which float ops compute the operand.
 
         Returns that value and the composed function of it; None if no value on the way has statistics.
         """
+        found = self._way(value)
+        if found is None:
+            return None
+        source, way = found
         steps = [function]
-        while self.noise.seen(value) is None:
-            maker = value.owner
-            if not isinstance(maker, Operation) or self.before.rounds(maker):
+        for maker, index in way:
+            if self.noise.moves(maker):
+                continue
+            step = operand_function(maker, index, self.noise)
+            if step is None:
                 return None
-            operands = activations(maker)
-            if len(operands) != 1:
-                return None
-            (index, value), moves = operands[0], self.noise.moves(maker)
-            step = None if moves else operand_function(maker, index, self.noise)
-            if step is None and not moves:
-                return None
-            steps = steps if step is None else [step, *steps]
-        return value, WidthReader(tuple(steps), None, "").function
+            steps = [step, *steps]
+        return source, WidthReader(tuple(steps), None, "").function
 
     def _judge_operand(
         self, region: QuantizeRegionOp, index: int, value: SSAValue, reader: WidthReader, after: str = ""
