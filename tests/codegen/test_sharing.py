@@ -17,7 +17,7 @@ from zeropoint.codegen.lowering import steps_of
 from zeropoint.codegen.memory import plan
 from zeropoint.codegen.runtime import workers
 from zeropoint.codegen.runtime.native import NativeProgram
-from zeropoint.codegen.runtime.thread_trial import KEPT, LONG, MISSED, WARM, ThreadTrial
+from zeropoint.codegen.runtime.thread_trial import KEPT, LONG, MISSED, WAKING, WARM, ThreadTrial
 from zeropoint.codegen.sharing import ARGUMENTS, most_arguments
 from zeropoint.codegen.step_table import supersteps_of
 from zeropoint.interp import Interpreter
@@ -130,6 +130,14 @@ def test_a_long_program_runs_on_all_threads() -> None:
     trial = ThreadTrial()
     decided(trial, 2 * LONG, LONG)  # on a busy machine
     assert trial.is_shared(ASLEEP)
+
+
+@pytest.mark.parametrize("asleep", [False, True])
+def test_a_program_of_many_small_kernels_runs_on_all_threads_only_if_that_is_quicker(asleep: bool) -> None:
+    for together, alone in ((1.5, 3), (3, 1.5), (1.5, 1.55)):
+        trial = ThreadTrial()
+        decided(trial, together * WAKING, alone * WAKING)
+        assert trial.is_shared(ASLEEP if asleep else AWAKE) == (together < 0.9 * alone)
 
 
 def test_a_short_call_wakes_no_thread_but_many_do() -> None:
