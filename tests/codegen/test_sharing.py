@@ -159,11 +159,12 @@ def test_workers_have_some_calls_to_wake_up_before_they_are_judged() -> None:
     assert trial.is_shared(AWAKE)
 
 
-def test_a_program_is_judged_again() -> None:
+@pytest.mark.parametrize(("unit", "kept"), [(1e-5, KEPT), (1.5 * WAKING, KEPT // 4)], ids=["short", "longer"])
+def test_a_program_is_judged_again(unit: float, kept: int) -> None:
     trial = ThreadTrial()
-    decided(trial, 2e-5, 1e-5)
-    for _ in range(KEPT):
+    decided(trial, 2 * unit, unit)
+    for _ in range(kept):
         assert not trial.is_shared(AWAKE)
         trial.ended()
-    decided(trial, 1e-5, 2e-5)
+    decided(trial, unit, 2 * unit)
     assert trial.is_shared(AWAKE)

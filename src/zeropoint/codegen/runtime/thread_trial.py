@@ -10,8 +10,9 @@ that took the caller's when it woke up. No rule knows all this before, so some c
 | 2 `TIMED` | on all threads and in the caller alone, in turns |
 | `KEPT` | on all threads if that was clearly quicker, and, in calls shorter than `WAKING`, if none of them is parked |
 
-After `MISSED` calls that found a parked thread although all threads are quicker, the next trial wakes it up. A program
-whose calls take longer than `LONG` always runs on all threads.
+After `MISSED` calls that found a parked thread although all threads are quicker, the next trial wakes it up. A choice for
+calls longer than `WAKING` is kept for a fourth of the calls, because they take longer. A program whose calls take longer
+than `LONG` always runs on all threads.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class ThreadTrial:
         """A call has ended. One that is timed took `seconds`, and `joined` says whether all threads have seen it."""
         if not self.is_timed:
             self._kept += 1
-            if self._kept == KEPT or self._missed == MISSED:
+            if self._kept == (KEPT // 4 if self._wakes else KEPT) or self._missed == MISSED:
                 self._start()
         elif self._warming:
             self._warm.append(seconds)
