@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.core import Use
 
 from zeropoint.export.kernels import ExportKernel
@@ -22,6 +22,8 @@ MOST_DIMENSIONS = 4
 
 MOST_FLOAT_DIMENSIONS = 6
 """The rank up to which operators on floats do so."""
+BROADCAST_DIMENSIONS = 8
+"""The most dimensions that BROADCAST_TO takes (LiteRT 2.3.0, `kernels/broadcast_to.cc`)."""
 
 
 def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
@@ -32,9 +34,43 @@ def broadcast(kernel: ExportKernel, emit: LitertEmission) -> None:
     if kernel.specs[0] == kernel.output_spec and all(_is_repeated(use) for use in result.uses):
         emit.alias(result, kernel.output_spec, source)
         return
-    inputs = [source, emit.integers(kernel.output_shape)]
-    made = emit.declare(result, kernel.output_spec)
-    emit.operator("BROADCAST_TO", inputs, [made], ("BroadcastToOptions", {}), 2)
+    repeated(emit, source, emit.declare(result, kernel.output_spec), kernel.specs[0])
+
+
+def repeated(emit: LitertEmission, source: int, result: int, kind: Attribute) -> None:
+    """BROADCAST_TO one tensor of elements of a type into another of the same rank.
+
+    With more dimensions than it takes, neighbours that are all repeated, or all kept, are one dimension in between. If
+    that leaves too many, the first half of the dimensions is repeated before the others.
+    """
+    tensors = emit.builder.tensors
+    sizes, shape = list(tensors[source].shape), list(tensors[result].shape)
+    if len(shape) <= BROADCAST_DIMENSIONS:
+        emit.operator("BROADCAST_TO", [source, emit.integers(shape)], [result], ("BroadcastToOptions", {}), 2)
+        return
+    name, grouped = tensors[source].name.decode(), _grouped(sizes, shape)
+    if len(grouped) > BROADCAST_DIMENSIONS:
+        half = len(shape) // 2
+        between = emit.temporary(name, shape[:half] + sizes[half:], kind)
+        repeated(emit, source, between, kind)
+        repeated(emit, between, result, kind)
+        return
+    wide = emit.temporary(name, [after for _, after in grouped], kind)
+    repeated(emit, emit.reshaped(source, [before for before, _ in grouped], kind), wide, kind)
+    emit.reshape(wide, result)
+
+
+def _grouped(sizes: Sequence[int], shape: Sequence[int]) -> list[tuple[int, int]]:
+    """The sizes before and after, with neighbours that are all repeated, or all kept, as one, and without ones."""
+    grouped: list[tuple[int, int]] = []
+    for before, after in zip(sizes, shape, strict=True):
+        if after == 1:
+            continue
+        if grouped and (grouped[-1][0] == grouped[-1][1]) == (before == after):
+            first, second = grouped.pop()
+            before, after = first * before, second * after
+        grouped.append((before, after))
+    return grouped
 
 
 def _is_repeated(use: Use) -> bool:

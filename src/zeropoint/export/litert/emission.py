@@ -21,6 +21,8 @@ from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
 BIAS_BITS = 32
+OPTION_DIMENSIONS = 8
+"""The most dimensions that the options of RESHAPE hold (LiteRT 2.3.0, `core/api/flatbuffer_conversions.cc`)."""
 
 
 @dataclass
@@ -144,9 +146,9 @@ class LitertEmission:
         return self.builder.tensor(name, shape, element_dtype(kind).name, quantized)
 
     def reshape(self, source: int, result: int) -> None:
-        """RESHAPE one tensor into another."""
+        """RESHAPE one tensor into another. Its options hold eight dimensions at most; the second operand has them all."""
         shape = list(self.builder.tensors[result].shape)
-        options = ("ReshapeOptions", {"newShape": shape})
+        options = ("ReshapeOptions", {"newShape": shape} if len(shape) <= OPTION_DIMENSIONS else {})
         self.operator("RESHAPE", [source, self.integers(shape)], [result], options)
 
     def reshaped(self, source: int, shape: Sequence[int], kind: Attribute, name: str = "") -> int:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.export.errors import ExportError
 from zeropoint.export.litert import indexing
-from zeropoint.export.litert.broadcasts import MOST_DIMENSIONS, is_repeated_in_arithmetic
+from zeropoint.export.litert.broadcasts import MOST_DIMENSIONS, is_repeated_in_arithmetic, repeated
 from zeropoint.export.litert.builder import OperatorOptions
 from zeropoint.export.litert.emission import LitertEmission
 from zeropoint.export.litert.padding import padded_by
@@ -237,8 +237,7 @@ def broadcast(op: hlo.BroadcastInDimOp, emit: LitertEmission) -> None:
     if kind == f32 and all(is_repeated_in_arithmetic(use, BINARY) for use in op.result.uses):
         emit.alias(op.result, kind, source)
         return
-    inputs = [source, emit.integers(shape_of(op.result))]
-    emit.operator("BROADCAST_TO", inputs, [_result(emit, op)], ("BroadcastToOptions", {}), 2)
+    repeated(emit, source, _result(emit, op), kind)
 
 
 def transpose(op: hlo.TransposeOp, emit: LitertEmission) -> None:
