@@ -1,8 +1,9 @@
 """Whether the calls of a program are quicker on several threads than in their caller alone.
 
 Threads hand work to each other at every barrier, which takes a microsecond or two: a network of a hundred small kernels
-can be slower on two threads. Waking a parked thread takes longer than a short call. On a busy machine, a call waits for a thread that lost its processor in the middle of a share, or
-that took the caller's when it woke up. No rule knows all this before, so some calls are timed both ways, now and then:
+can be slower on two threads. Waking a parked thread takes longer than a short call. On a busy machine, a call waits for
+a thread that lost its processor in the middle of a share, or that took the caller's when it woke up. No rule knows all
+this before, so some calls are timed both ways, now and then:
 
 | calls | |
 |---|---|
@@ -10,9 +11,9 @@ that took the caller's when it woke up. No rule knows all this before, so some c
 | 2 `TIMED` | on all threads and in the caller alone, in turns |
 | `KEPT` | on all threads if that was clearly quicker, and, in calls shorter than `WAKING`, if none of them is parked |
 
-After `MISSED` calls that found a parked thread although all threads are quicker, the next trial wakes it up. A choice for
-calls longer than `WAKING` is kept for a fourth of the calls, because they take longer. A program whose calls take longer
-than `LONG` always runs on all threads.
+After `MISSED` calls that found a parked thread although all threads are quicker, the next trial wakes it up. A choice
+for calls longer than `WAKING` is kept for a fourth of the calls, because they take longer. A program whose calls take
+longer than `LONG` always runs on all threads.
 """
 
 from __future__ import annotations
