@@ -146,7 +146,7 @@ class LitertEmission:
         return self.builder.tensor(name, shape, element_dtype(kind).name, quantized)
 
     def reshape(self, source: int, result: int) -> None:
-        """RESHAPE one tensor into another. The second operand has the dimensions, also those that options cannot hold."""
+        """RESHAPE one tensor into another. The second operand has all dimensions, the options at most eight."""
         shape = list(self.builder.tensors[result].shape)
         options = ("ReshapeOptions", {"newShape": shape} if len(shape) <= OPTION_DIMENSIONS else {})
         self.operator("RESHAPE", [source, self.integers(shape)], [result], options)
