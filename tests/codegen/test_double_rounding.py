@@ -1,0 +1,135 @@
+"""Requantization by fixed32-double in kernels: every shift and edge multipliers, at accumulators near every tie."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from codegen.emulation import EVERYWHERE
+from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, channel_order
+from zeropoint.codegen.llvm.isa import InstructionSet
+from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
+from zeropoint.codegen.llvm.text import Module
+from zeropoint.codegen.llvm.types import Value
+from zeropoint.ir.tensors import Array
+from zeropoint.numerics import Multiplier, Requantization, RequantizeBehaviour
+from zeropoint.numerics.rounding import INT32_MAX
+from zeropoint.numerics.storage import signed_range
+
+ALL = pytest.mark.parametrize("isa", EVERYWHERE.values(), ids=lambda row: row.name)
+MULTIPLIERS = (0, 1, 2, 3, 1 << 29, 1 << 30, (1 << 30) + 1, 1518500250, INT32_MAX - 1, INT32_MAX)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Multipliers and exponents (positive to the left) per channel, the greatest |accumulator|, and the result."""
+
+    multipliers: Array
+    exponents: Array
+    reach: int
+    zero_point: int
+    bounds: tuple[int, int]
+    bits: int
+
+    @property
+    def output(self) -> Requantization:
+        multiplier = Multiplier(RequantizeBehaviour.FIXED32_DOUBLE, self.multipliers, self.exponents)
+        return Requantization(multiplier, self.zero_point, *self.bounds, axis=1)
+
+    def epilogue(self, isa: InstructionSet) -> Epilogue:
+        reach = np.full(len(self.multipliers), self.reach, np.int64)
+        return Epilogue.of(self.output, reach, isa, self.bits)
+
+
+def emitted(form: Form, accumulators: Array, isa: InstructionSet) -> Array:
+    """What the machine code of the epilogue gives for accumulators (n, channels), as storage integers."""
+    epilogue, width = form.epilogue(isa), isa.width
+    count = GROUP if form.bits == 8 else 2
+    channels = np.full(-(-accumulators.shape[1] // (count * width)) * count * width, -1)
+    channels[: accumulators.shape[1]] = np.arange(accumulators.shape[1])
+    groups = channels.reshape(-1, count * width)
+    parameters = epilogue.parameters(isa, form.output, groups, count)
+    assert parameters.shape[1] == epilogue.size(isa, count)
+    places = groups[:, channel_order(count, width)]
+    given = np.where(places < 0, 0, accumulators[:, places]).astype(np.int32)
+    module = Module()
+    f = module.function("run", [("ptr", "sums"), ("ptr", "parameters"), ("ptr", "out"), ("i64", "n")])
+    sums, numbers, out, n = f.arguments
+
+    def pixel(index: Value, _: list[Value]) -> None:
+        offset = f.mul(index, count * isa.bytes)
+        vectors = f.vectors(isa.i32, f.at(sums, offset), count)
+        f.store(epilogue.emit(f, isa, vectors, numbers), out, f.mul(index, isa.bytes))
+
+    f.loop(0, n, 1, pixel)
+    f.ret()
+    code = Loaded([compile_object(str(module), isa if isa.triple else host())], host())
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(code.address("run"))
+    found = np.zeros((len(groups), len(given), isa.bytes), np.uint8)
+    for group in range(len(groups)):
+        sums_of = aligned(np.ascontiguousarray(given[:, group]))
+        of = aligned(parameters[group])
+        run(sums_of.ctypes.data, of.ctypes.data, found[group].ctypes.data, len(given))
+    numbers_of = found.view(np.int16) if form.bits == 16 else found if isa.unsigned else found.view(np.int8)
+    kept = numbers_of[..., : count * width].swapaxes(0, 1).reshape(len(given), -1)[:, : accumulators.shape[1]]
+    return kept.astype(np.int64) - (isa.offset if form.bits == 8 else 0)
+
+
+def aligned(array: Array) -> Array:
+    """The same array at a multiple of 64 bytes."""
+    held = np.empty(array.nbytes + 64, np.uint8)
+    start = -held.ctypes.data % 64
+    made = held[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
+def near_ties(form: Form, count: int = 64) -> Array:
+    """Accumulators (n, channels) at the ends and around ties of both roundings, within the reach."""
+    random = np.random.default_rng(form.reach & 0xFFFF)
+    exponents, factors = form.exponents.astype(np.float64), np.maximum(form.multipliers, 1).astype(np.float64)
+    units = np.ldexp(1.0, 31) / factors
+    few = np.concatenate([np.arange(-8, 9), random.integers(-200, 200, count)])[:, None]
+    halves = np.rint((few + 0.5) * units * np.ldexp(1.0, -exponents.astype(int)))
+    lows = np.rint((random.integers(-(1 << 20), 1 << 20, count)[:, None] + 0.5) * units)
+    lowest = -form.reach - (form.reach == INT32_MAX)
+    ends = np.array([lowest, -form.reach, form.reach, -form.reach + 1, form.reach - 1, -2, -1, 0, 1, 2])[:, None]
+    any_ = random.integers(-form.reach, form.reach, (count, 1))
+    parts = [np.broadcast_to(part, (len(part), len(factors))) for part in (ends, any_, lows, halves)]
+    around = [part + by for part in parts[2:] for by in (-1, 0, 1)]
+    found = np.concatenate([*parts[:2], *around])
+    return np.clip(found, lowest, form.reach).astype(np.int64)
+
+
+def every_shift(shifts: range, reach: int, bits: int = 8, zero_point: int = -3) -> Form:
+    multipliers, exponents = np.meshgrid(np.array(MULTIPLIERS), np.array(shifts), indexing="ij")
+    low, high = signed_range(bits)
+    return Form(multipliers.reshape(-1), exponents.reshape(-1), reach, zero_point, (low, high - 5), bits)
+
+
+FORMS = {
+    "to the right": (every_shift(range(-31, 1), (1 << 29) - 1), True),
+    "to the right, no room": (every_shift(range(-31, 1), 1 << 29), False),
+    "of any number": (every_shift(range(-31, 1), INT32_MAX), False),
+    "a few to the left": (every_shift(range(-31, 4), (1 << 26) - 1), True),
+    "far to the left": (every_shift(range(-31, 29), 1), True),
+    "all, of any number": (every_shift(range(-31, 31), INT32_MAX), False),
+    "16 bits": (every_shift(range(-31, 1), (1 << 29) - 1, 16, 0), True),
+    "16 bits and a zero point": (every_shift(range(-31, 2), (1 << 28) - 1, 16, -1000), True),
+    "no shift": (every_shift(range(1), (1 << 29) - 1), True),
+    "small sums": (every_shift(range(-31, 1), 40000), True),
+}
+
+
+@ALL
+@pytest.mark.parametrize("name", FORMS)
+def test_results_are_those_of_both_roundings(isa: InstructionSet, name: str) -> None:
+    form, has_room = FORMS[name]
+    epilogue = form.epilogue(isa)
+    assert (epilogue.lifted is not None) == (has_room and isa.doubling_high is None)
+    accumulators = near_ties(form)
+    found = emitted(form, accumulators, isa)
+    np.testing.assert_array_equal(found, form.output.apply(accumulators))
