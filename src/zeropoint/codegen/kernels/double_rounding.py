@@ -6,13 +6,14 @@ With x = acc 2^l, where l or k is 0, and 0 <= M < 2^31:
     y = (h + 2^(k-1) - [h < 0]) >> k, or h for k = 0        ties away from zero
 
 AArch64 has an instruction for each of the two roundings. Elsewhere, the upper half of one product gives both, if
-accumulators have room for a left shift. Let L = max l + 2, X = acc 2^L and H = (X M) >> 32. Then 2^(L-l) times the
-rounding term of h is a multiple of 2^32, so the lower half of the product does not affect h = (H + 2^(L-l-2)) >>
+accumulators have room for a left shift. Let L = max l + 2, X = acc 2^L and H = (X M) >> 32. The rounding term of h,
+times 2^(L-l), is a multiple of 2^32. So the lower half of the product has no effect on h, which is (H + 2^(L-l-2)) >>
 (L-l-1). A shift of a shift is one shift: for k > 0, where l is 0,
 
     y = (H + 2^(L-2) + 2^(L+k-2) - [acc < 0] 2^(L-1)) >> (L+k-1)
 
-acc < 0 may stand for h < 0: they differ only where acc < 0 and h = 0, and then y is 0 both times.
+acc < 0 may stand for h < 0: they differ only where acc < 0 and h = 0, and then y is 0 both times. If the zero point is
+the lower bound, as after a ReLU, all y <= 0 give the same result. Then negative accumulators have the same term.
 
 |H| < 2^30, so for L + k < 32 no sum exceeds 32 bits. For greater k, y is 0, because |h| < 2^(31-L) is less than half of
 2^k.
@@ -20,6 +21,7 @@ acc < 0 may stand for h < 0: they differ only where acc < 0 and h = 0, and then 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,42 +30,68 @@ from zeropoint.codegen.kernels.high_products import upper_half
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value
+from zeropoint.numerics import Multiplier, Requantization
 from zeropoint.numerics.arrays import IntArray
 from zeropoint.numerics.rounding import INT32_MAX
 
 
-def lift_of(exponents: IntArray, reach: IntArray) -> int | None:
-    """The L of |acc| <= `reach`; None if accumulators have no room for it."""
-    lift = int(np.max(exponents, initial=0)) + 2
-    return lift if lift < 31 and int(np.max(reach, initial=0)) << lift <= INT32_MAX else None
-
-
 @dataclass(frozen=True)
-class Parts:
-    """y = (H + term) >> shift with H = (acc 2^L factor) >> 32, per channel. Negative accumulators have another term."""
+class Lifted:
+    """y plus the zero point as (H + term) >> shift, for accumulators with room for the left shift.
 
-    factors: IntArray
-    terms: IntArray
-    terms_below: IntArray
-    shifts: IntArray
+    Parameters per channel: M, terms, terms of negative accumulators if `below`, shifts; then the zero point if `apart`.
+    """
+
+    lift: int
+    """L."""
+    below: bool
+    """Whether results below the zero point matter, so that negative accumulators have a term of their own."""
+    apart: bool
+    """Whether the zero point is added after the shift. Otherwise terms contain it."""
 
     @staticmethod
-    def of(multipliers: IntArray, exponents: IntArray, lift: int) -> Parts:
-        """The parts of multipliers M and exponents l, or -k, with the L of `lift_of`."""
+    def of(output: Requantization, reach: IntArray, zero: int) -> Lifted | None:
+        """The form for |acc| <= `reach` and the zero point `zero` of what the kernel stores; None if there is none."""
+        exponents = output.multiplier.shift
+        assert exponents is not None
+        lift = int(np.max(exponents, initial=0)) + 2
+        if lift > 30 or int(np.max(reach, initial=0)) << lift > INT32_MAX:
+            return None
+        below = output.storage_min < output.zero_point
+        together = Lifted(lift, below, apart=False)
+        _, *terms, _ = together.parts(output.multiplier.multiplier, exponents, zero)
+        # H takes 2^30 of the range of i32.
+        fits = all(bool((np.abs(each) <= 1 << 30).all()) for each in terms)
+        return together if fits else Lifted(lift, below, apart=True)
+
+    def parts(self, multipliers: IntArray, exponents: IntArray, zero: int) -> list[IntArray]:
+        """The parameters of channels with multipliers M and exponents l, or -k."""
         left, right, one = np.maximum(exponents, 0), np.maximum(-exponents, 0), np.int64(1)
-        rounds, vanishes = right > 0, right + lift > 31
-        # Results that are 0 get a factor of 0, and terms of 0 or more.
+        rounds, vanishes = right > 0, right + self.lift > 31
         right = np.where(vanishes, 0, right)
-        terms = np.where(vanishes, 0, (one << (lift - left - 2)) + rounds * (one << (lift + right - 2)))
-        below = np.where(vanishes, 0, terms - rounds * (one << (lift - 1)))
-        return Parts(np.where(vanishes, 0, multipliers), terms, below, lift - left - 1 + right)
+        shifts = self.lift - left - 1 + right
+        terms = (one << (self.lift - left - 2)) + rounds * (one << (self.lift + right - 2))
+        both = [terms, terms - rounds * (one << (self.lift - 1))] if self.below else [terms]
+        moved = 0 if self.apart else np.int64(zero) << shifts
+        return [np.where(vanishes, 0, multipliers), *(np.where(vanishes, 0, each) + moved for each in both), shifts]
 
+    def vectors(self, count: int) -> int:
+        """The number of vectors of parameters of `count` vectors of accumulators."""
+        return (3 + self.below) * count + self.apart
 
-def rounded(f: Function, isa: InstructionSet, acc: Value, lift: int, parts: tuple[Value, Value, Value, Value]) -> Value:
-    """y of a vector of accumulators, whose `parts` are those of `Parts`."""
-    factor, term, below, shift = parts
-    high = upper_half(f, isa, f.binary("shl", acc, lift), factor)
-    return f.binary("ashr", f.add(high, f.select(f.compare("slt", acc, 0), below, term)), shift)
+    def emit(
+        self, f: Function, isa: InstructionSet, sums: Sequence[Value], take: Callable[[str], Value]
+    ) -> list[Value]:
+        """Results as i32, with the zero point. `take` reads a vector of parameters."""
+        factors, terms = ([take(isa.i32) for _ in sums] for _ in range(2))
+        below = [take(isa.i32) for _ in sums] if self.below else terms
+        shifts, results = [take(isa.i32) for _ in sums], list[Value]()
+        for acc, factor, term, other, shift in zip(sums, factors, terms, below, shifts, strict=True):
+            high = upper_half(f, isa, f.binary("shl", acc, self.lift), factor)
+            added = f.select(f.compare("slt", acc, 0), other, term) if self.below else term
+            results.append(f.binary("ashr", f.add(high, added), shift))
+        zero = take(isa.i32) if self.apart else None
+        return results if zero is None else [f.add(result, zero) for result in results]
 
 
 def has_instructions(isa: InstructionSet) -> bool:
@@ -71,7 +99,12 @@ def has_instructions(isa: InstructionSet) -> bool:
     return isa.doubling_high is not None and isa.rounding_shift is not None
 
 
-def rounded_by_instructions(
+def shifts_left(multiplier: Multiplier) -> bool:
+    """Whether any accumulators are shifted left."""
+    return multiplier.shift is not None and bool((multiplier.shift > 0).any())
+
+
+def by_instructions(
     f: Function, isa: InstructionSet, acc: Value, multiplier: Value, exponent: Value, *, left: bool
 ) -> Value:
     """y of any accumulators. `left` says whether an exponent is above 0. Then accumulators saturate in the shift."""

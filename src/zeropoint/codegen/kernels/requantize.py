@@ -10,7 +10,7 @@ Parameters of a group, each a vector of the instruction set:
 |---|---|
 | fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), zp (i16) if `offset`, bounds x 2 |
 | fixed32 with `lifted` | multipliers (i32) x n, rounding terms (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
-| fixed32-double with `lifted` | as fixed32 with `lifted`, and before the shifts terms (i32) x n of negative sums |
+| fixed32-double with `double` | those of `Lifted` (i32), bounds x 2 |
 | float32-rne | m (f32) x n, zp (i32; less `MAGIC_BITS` if `near`), bounds x 2 |
 | float64-away | m (f64, two vectors each) x n, zp (i32), bounds x 2 |
 | others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from zeropoint.codegen.kernels import double_rounding
+from zeropoint.codegen.kernels.double_rounding import Lifted
 from zeropoint.codegen.kernels.high_products import upper_half
 from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS, NEAR
 from zeropoint.codegen.kernels.rounding import requantized
@@ -100,7 +101,7 @@ class Epilogue:
 
     behaviour: RequantizeBehaviour
     left: bool = False
-    """fixed16, fixed32-double without `lifted`: whether any channel shifts left."""
+    """fixed16, fixed32-double without `double`: whether any channel shifts left."""
     saturated: bool = False
     """fixed16: whether accumulators may overflow in the left shift, so that they saturate first."""
     clamped: bool = False
@@ -108,8 +109,9 @@ class Epilogue:
     offset: bool = True
     """fixed16: whether the zero point plus the instruction set's offset is not 0. After a ReLU the sum is often 0."""
     lifted: int | None = None
-    """fixed32, fixed32-double: the left shift of accumulators after which the high half of products suffices, if there
-    is one."""
+    """fixed32: the left shift of accumulators after which the high half of products suffices, if there is one."""
+    double: Lifted | None = None
+    """fixed32-double: the form of accumulators with room for a left shift. AArch64 needs none."""
     near: bool = False
     """float32-rne: whether all products are within 2^22. A sum with 1.5 * 2^23 then rounds them."""
     itemsize: int = 1
@@ -124,10 +126,11 @@ class Epilogue:
         clamped = (output.storage_min, output.storage_max) != signed_range(bits)
         if behaviour is RequantizeBehaviour.FIXED32:
             return Epilogue(behaviour, clamped=clamped, lifted=_lift(_widest(multiplier)[1], reach), itemsize=size)
-        if behaviour is RequantizeBehaviour.FIXED32_DOUBLE and multiplier.shift is not None:
-            left = bool((multiplier.shift > 0).any())
-            lift = None if double_rounding.has_instructions(isa) else double_rounding.lift_of(multiplier.shift, reach)
-            return Epilogue(behaviour, left and lift is None, clamped=clamped, lifted=lift, itemsize=size)
+        if behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
+            zero = output.zero_point + (isa.offset if size == 1 else 0)
+            double = None if double_rounding.has_instructions(isa) else Lifted.of(output, reach, zero)
+            left = double is None and double_rounding.shifts_left(multiplier)
+            return Epilogue(behaviour, left, clamped=clamped, double=double, itemsize=size)
         if behaviour is RequantizeBehaviour.FLOAT32_RNE:
             # The accumulator and the product are each rounded to f32: by less than this factor.
             products = reach * np.abs(multiplier.multiplier.astype(np.float64)) * (1 + 2.0**-20)
@@ -157,8 +160,7 @@ class Epilogue:
         `channels`, of shape (groups, channels per group), are in order; -1 is padding.
         """
         multiplier, groups = output.multiplier, len(channels)
-        is_widest = self.lifted is not None and self.behaviour is RequantizeBehaviour.FIXED32
-        factors, shifts = _widest(multiplier) if is_widest else (multiplier.multiplier, multiplier.shift)
+        factors, shifts = (multiplier.multiplier, multiplier.shift) if self.lifted is None else _widest(multiplier)
         m = of_channels(factors, channels, factors.dtype)
         # 2 is a shift that every behaviour allows.
         shift = None if shifts is None else of_channels(shifts, channels, np.int64, 2)
@@ -174,10 +176,10 @@ class Epilogue:
             parts.append(m[:, short_order(count, isa.width)].astype(np.int16))
             if self.offset:
                 parts.append(np.full((groups, 2 * isa.width), zero, np.int16))
-        elif self.behaviour is RequantizeBehaviour.FIXED32_DOUBLE and self.lifted is not None and shift is not None:
-            of = double_rounding.Parts.of(m, np.where(channels < 0, 0, shift), self.lifted)
-            parts += [part[:, order].astype(np.int32) for part in (of.factors, of.terms, of.terms_below, of.shifts)]
-            parts.append(np.full((groups, isa.width), zero, np.int32))
+        elif self.double is not None and shift is not None:
+            of = self.double.parts(m, np.where(channels < 0, 0, shift), zero)
+            parts += [part[:, order].astype(np.int32) for part in of]
+            parts += [np.full((groups, isa.width), zero, np.int32)] * self.double.apart
         else:
             parts.append(m[:, order].astype(np.int32 if shift is not None else multiplier.multiplier.dtype))
             if shift is not None and self.lifted is not None:
@@ -195,11 +197,12 @@ class Epilogue:
         """The number of bytes of `parameters`."""
         if self.behaviour is RequantizeBehaviour.FIXED16:
             vectors = count * (1 + self.left) + (count + 1) // 2 + self.offset
+        elif self.double is not None:
+            vectors = self.double.vectors(count)
         elif self.behaviour in _FLOATS:
             vectors = count * (WIDTHS[_FLOATS[self.behaviour]] // 32) + 1
         else:
-            lifted = self.lifted is not None
-            vectors = (2 + lifted + (lifted and self.behaviour is RequantizeBehaviour.FIXED32_DOUBLE)) * count + 1
+            vectors = (2 + (self.lifted is not None)) * count + 1
         return (vectors + 2 * self.clamped) * isa.bytes
 
     def emit(self, f: Function, isa: InstructionSet, sums: Sequence[Value], parameters: Value) -> Value:
@@ -251,15 +254,13 @@ class Epilogue:
         return results
 
     def _doubled(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
-        """fixed32-double, by instructions or with lifted accumulators, if either is possible."""
-        if self.lifted is not None:
-            parts = zip(*([reader.take(isa.i32) for _ in sums] for _ in range(4)), strict=True)
-            zero, pairs = reader.take(isa.i32), zip(sums, parts, strict=True)
-            return [f.add(double_rounding.rounded(f, isa, acc, self.lifted, each), zero) for acc, each in pairs]
+        """fixed32-double, with lifted accumulators or by instructions, if either is possible."""
+        if self.double is not None:
+            return self.double.emit(f, isa, sums, reader.take)
         if not double_rounding.has_instructions(isa):
             return self._others(f, isa, sums, reader)
         parts = zip(sums, *([reader.take(isa.i32) for _ in sums] for _ in range(2)), strict=True)
-        found = [double_rounding.rounded_by_instructions(f, isa, *each, left=self.left) for each in parts]
+        found = [double_rounding.by_instructions(f, isa, *each, left=self.left) for each in parts]
         zero = reader.take(isa.i32)
         return [f.intrinsic("sadd.sat", each, zero) for each in found]
 
