@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 
 from codegen.emulation import EVERYWHERE
+from codegen.exactness import HERE, assert_native_is_exact
+from zeropoint.codegen.kernels.elements import Requantize
+from zeropoint.codegen.kernels.high_products import has_form
+from zeropoint.codegen.kernels.known_scalars import of_known
+from zeropoint.codegen.kernels.loops import Nest
 from zeropoint.codegen.kernels.requantize import GROUP, Epilogue, channel_order
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.machine import Loaded, compile_object, host
 from zeropoint.codegen.llvm.text import Module
 from zeropoint.codegen.llvm.types import Value
+from zeropoint.codegen.lowering import steps_of
+from zeropoint.ir.program import Program
 from zeropoint.ir.tensors import Array
+from zeropoint.ir.text import parse_program
 from zeropoint.numerics import Multiplier, Requantization, RequantizeBehaviour
 from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range
@@ -140,3 +148,59 @@ def test_results_are_those_of_both_roundings(isa: InstructionSet, name: str) -> 
         assert (None if found is None else (found.lift, found.below, found.apart)) == lifted
     accumulators = near_ties(form)
     np.testing.assert_array_equal(emitted(form, accumulators, isa), form.output.apply(accumulators))
+
+
+def rescaled(multiplier: int, exponent: int, power: int, zero_point: int, bounds: tuple[int, int]) -> Program:
+    """Every i16 times 2^power, requantized: a loop nest."""
+    return parse_program(f"""
+    func.func @main(%x: tensor<65536xi16>) -> tensor<65536xi32> {{
+      %w = stablehlo.convert %x : (tensor<65536xi16>) -> tensor<65536xi32>
+      %p = stablehlo.constant dense<{1 << power}> : tensor<i32>
+      %b = stablehlo.broadcast_in_dim %p, dims = [] : (tensor<i32>) -> tensor<65536xi32>
+      %a = stablehlo.multiply %w, %b : tensor<65536xi32>
+      %m = stablehlo.constant dense<{multiplier}> : tensor<1xi32>
+      %e = stablehlo.constant dense<{exponent}> : tensor<1xi32>
+      %q = "fxpmath.requantize"(%a, %m, %e) <{{behaviour = "fixed32-double", zero_point = {zero_point} : i64,
+        storage_min = {bounds[0]} : i64, storage_max = {bounds[1]} : i64}}>
+        : (tensor<65536xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<65536xi32>
+      return %q : tensor<65536xi32>
+    }}
+    """)
+
+
+EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+WORD = signed_range(32)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "exponent", "power", "zero_point", "bounds"),
+    [
+        (1 << 30, 0, 12, 0, WORD),
+        (1 << 30, -3, 0, 0, WORD),  # ties
+        (2018297529, -1, 12, 0, WORD),
+        (INT32_MAX, -1, 13, 0, WORD),
+        (1518500250, -14, 13, -3, (-128, 127)),
+        (1518500250, -7, 0, -128, (-128, 127)),
+        (1386684850, 2, 9, 7, (-1000, 1000)),
+        (3, -31, 13, 5, (-100, 100)),
+        (0, 0, 3, 5, WORD),
+    ],
+)
+def test_loop_nests_round_numbers_of_known_magnitude_in_32_bits(
+    multiplier: int, exponent: int, power: int, zero_point: int, bounds: tuple[int, int]
+) -> None:
+    program = rescaled(multiplier, exponent, power, zero_point, bounds)
+    for isa in HERE:
+        (nest,) = (step.kernel for step in steps_of(program, isa).steps if isinstance(step.kernel, Nest))
+        assert any(isinstance(i.what, Requantize) for i in nest.body)
+        kept = any(isinstance(i.what, Requantize) for i in of_known(nest.body, isa))
+        assert kept == (not has_form(isa))
+        assert_native_is_exact(program, [{"arg0": EVERY}], isa)
+
+
+@pytest.mark.parametrize(("multiplier", "exponent", "power"), [(1518500250, -9, 14), (1518500250, 1, 13)])
+def test_numbers_without_room_are_rounded_in_64_bits(multiplier: int, exponent: int, power: int) -> None:
+    program = rescaled(multiplier, exponent, power, 0, WORD)
+    (nest,) = (step.kernel for step in steps_of(program, HERE[0]).steps if isinstance(step.kernel, Nest))
+    assert any(isinstance(i.what, Requantize) for i in of_known(nest.body, HERE[0]))
+    assert_native_is_exact(program, [{"arg0": EVERY}], HERE[0])
