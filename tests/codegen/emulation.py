@@ -19,12 +19,15 @@ from codegen.machines import runs_here
 from zeropoint.codegen.llvm.isa import INSTRUCTION_SETS, DotStep, InstructionSet, portable_dot
 from zeropoint.codegen.llvm.machine import compile_object, host
 from zeropoint.codegen.llvm.text import Function, Module
-from zeropoint.codegen.llvm.types import Value, constant, lanes, vector
+from zeropoint.codegen.llvm.types import Value, constant, lanes, like, vector
 
 Body = Callable[[Function, list[Value]], Value]
 TILES = Path(__file__).with_name("emulated_tiles.c")
 """The functions that stand for tile registers, which have a state."""
-STEPS = ("pack_shorts", "pack_bytes", "multiply_high", "multiply_add", "look_up", "shift_left")
+STEPS = (
+    "pack_shorts", "pack_bytes", "multiply_high", "multiply_add", "look_up", "shift_left", "doubling_high",
+    "rounding_shift",
+)  # fmt: skip
 """The fields of a row that name an intrinsic."""
 
 
@@ -59,6 +62,24 @@ def _shift_left(f: Function, x: Value, by: Value) -> Value:
     return f.select(f.compare("ult", by, 32), f.binary("shl", x, by), Value(x.type, "zeroinitializer"))
 
 
+def _doubling_high(f: Function, a: Value, b: Value) -> Value:
+    """SQRDMULH."""
+    wide = like(a, "i64")
+    product = f.binary("mul", f.cast("sext", a, wide), f.cast("sext", b, wide))
+    high = f.binary("ashr", f.add(product, 1 << 30), 31)
+    return f.cast("trunc", f.intrinsic("smin", high, (1 << 31) - 1), a.type)
+
+
+def _rounding_shift(f: Function, x: Value, by: Value) -> Value:
+    """SRSHL: by the lowest byte of the amount."""
+    wide, zero = like(x, "i64"), constant(like(x, "i64"), 0)
+    amount = f.cast("sext", f.cast("trunc", by, like(x, "i8")), wide)
+    right = f.clamp(f.binary("sub", zero, amount), 0, 33)
+    half = f.binary("lshr", f.binary("shl", constant(wide, 1), right), 1)
+    moved = f.binary("shl", f.cast("sext", x, wide), f.clamp(amount, 0, 32))
+    return f.cast("trunc", f.binary("ashr", f.binary("add", moved, half), right), x.type)
+
+
 def emulated_name(of: str) -> str:
     return f"emulated.{of}"
 
@@ -90,6 +111,8 @@ def emulations(row: InstructionSet) -> dict[str, Emulation]:
         "multiply_add": (row.i32, row.i16, lambda f, a: _multiply_add(f, *a)),
         "look_up": (row.i8, row.i8, lambda f, a: _look_up(f, *a)),
         "shift_left": (row.i32, row.i32, lambda f, a: _shift_left(f, *a)),
+        "doubling_high": (row.i32, row.i32, lambda f, a: _doubling_high(f, *a)),
+        "rounding_shift": (row.i32, row.i32, lambda f, a: _rounding_shift(f, *a)),
     }
     dot = _pairs if row.weight_limit < 128 else portable_dot(row.unsigned)
     found = {dot_name(row): Emulation(row.i32, (row.i32, row.i8, row.i8), lambda f, a: dot(f, *a))}

@@ -77,6 +77,19 @@ def shifted(a: Array, b: Array) -> Array:
     return np.where((b < 0) | (b > 31), 0, a.astype(np.int64) << np.clip(b, 0, 31)).astype(np.int32)
 
 
+def doubled_high(a: Array, b: Array) -> Array:
+    """SQRDMULH, which saturates two times -2^31."""
+    return np.minimum((a.astype(np.int64) * b + (1 << 30)) >> 31, (1 << 31) - 1).astype(np.int32)
+
+
+def rounded_shift(a: Array, b: Array) -> Array:
+    """SRSHL, whose amount is the lowest byte. From 32 on to the left, and 33 to the right, nothing is left."""
+    by = b.astype(np.int8).astype(np.int64)
+    right = np.clip(-by, 0, 33)
+    moved = np.where(by > 31, 0, a.astype(np.int64) << np.clip(by, 0, 31))
+    return ((moved + ((1 << right) >> 1)) >> right).astype(np.int32)
+
+
 MODELS: dict[str, tuple[str, str, Callable[[InstructionSet, Array, Array], Array]]] = {
     "pack_shorts": ("i32", "i16", lambda row, a, b: packed(a, b, (-(1 << 15), (1 << 15) - 1), np.int16)),
     "pack_bytes": ("i16", "i8", lambda row, a, b: packed(a, b, (0, 255) if row.unsigned else (-128, 127), np.int8)),
@@ -84,6 +97,8 @@ MODELS: dict[str, tuple[str, str, Callable[[InstructionSet, Array, Array], Array
     "multiply_add": ("i16", "i32", lambda row, a, b: multiplied_and_added(a, b)),
     "look_up": ("i8", "i8", lambda row, a, b: looked_up(a, b)),
     "shift_left": ("i32", "i32", lambda row, a, b: shifted(a, b)),
+    "doubling_high": ("i32", "i32", lambda row, a, b: doubled_high(a, b)),
+    "rounding_shift": ("i32", "i32", lambda row, a, b: rounded_shift(a, b)),
 }
 
 

@@ -3,7 +3,7 @@
 | kernels | files |
 |---|---|
 | convolutions, products with constants | `contraction`; `arithmetic` and `blockwise`, `scaled_rows`, `dequantized` |
-| their end, from accumulators to results | `requantize` (fast), `rounding` (every behaviour), `computed`, `sum` |
+| their end, from accumulators to results | `requantize` with `double_rounding`, `rounding` (all), `computed`, `sum` |
 | products of two activations | `batched` |
 | depthwise convolutions, sums over windows | `depthwise`, for few channels `depthwise_lanes`; `depthwise_floats` |
 | loop nests | `loops` |

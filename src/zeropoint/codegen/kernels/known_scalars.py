@@ -3,6 +3,7 @@
     i32(round_nearest_even(x))              =  bits(x + 1.5 * 2^23) - MAGIC_BITS          |x| <= 2^22
     requantize(i32(round_nearest_even(x)))  =  the same of x within the bounds of the result, for any x
     requantize by float32-rne               =  the same of f32(x) m, or x itself for m = 1
+    requantize by fixed32-double            =  the upper half of one product, of x with room for a left shift
     f32(f64(a) f64(b) + f64(c))             =  one f32 multiply-add, if the sum in f64 is exact
     f32(f64(a) f64(b))                      =  a b in f32
     clamp of a float                        =  two comparisons, which NaN and -0 would need more than
@@ -20,7 +21,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from zeropoint.codegen.kernels import high_products
 from zeropoint.codegen.kernels.bodies import NewBody
+from zeropoint.codegen.kernels.double_rounding import Lifted
 from zeropoint.codegen.kernels.elements import (
     Argument,
     Compare,
@@ -34,8 +37,9 @@ from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within
 from zeropoint.codegen.kernels.quantize import NEAR
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.types import FLOATS, WIDTHS
-from zeropoint.numerics import RequantizeBehaviour
+from zeropoint.numerics import Multiplier, Requantization, RequantizeBehaviour
 from zeropoint.numerics.arrays import AnyArray
+from zeropoint.numerics.storage import signed_range
 
 _SLACK = 1 + 2.0**-20
 """Rounding to f32 enlarges a number by less than this factor."""
@@ -135,6 +139,8 @@ class _Rewriting(NewBody):
 
     def _requantized(self, i: Scalar, by: Requantize) -> int | None:
         acc, multiplier = i.arguments[0], self.body[i.arguments[1]].what
+        if by.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
+            return self._doubled(i, by)
         if by.behaviour is not RequantizeBehaviour.FLOAT32_RNE or not isinstance(multiplier, Number):
             return None
         known, factor = self.known[acc], float(np.float32(multiplier.number))
@@ -151,6 +157,43 @@ class _Rewriting(NewBody):
         low, high = (self.number(n, _WORD) for n in (by.low, by.high))
         total = self._plus(acc, by.zero_point)
         return self._converted(i, self.op("clamp", _WORD, low, total, high))
+
+    def _doubled(self, i: Scalar, by: Requantize) -> int | None:
+        """fixed32-double in 32 bits (`double_rounding.py`), if the multiplier is a number."""
+        acc, *parts = i.arguments
+        known, numbers = self.known[acc], [what for n in parts if isinstance(what := self.body[n].what, Number)]
+        is_word = self.body[acc].type == _WORD and self.body[acc].signed
+        if known is None or not is_word or len(numbers) != len(parts) or not high_products.has_form(self.isa):
+            return None
+        factor, exponent = (int(number.number) for number in numbers)
+        multiplier = Multiplier(by.behaviour, np.array([factor]), np.array([exponent]))
+        output, reach = Requantization(multiplier, by.zero_point, by.low, by.high), np.array([math.ceil(known.most)])
+        lifted = Lifted.of(output, reach, by.zero_point)
+        if lifted is None:
+            return None
+        found = self._lifted(acc, lifted, multiplier, by.zero_point)
+        if (by.low, by.high) != signed_range(WIDTHS[_WORD]):
+            found = self.op("clamp", _WORD, self.number(by.low, _WORD), found, self.number(by.high, _WORD))
+        return self._converted(i, found)
+
+    def _lifted(self, acc: int, by: Lifted, multiplier: Multiplier, zero: int) -> int:
+        assert multiplier.shift is not None
+        factor, term, *below, shift = (int(part[0]) for part in by.parts(multiplier.multiplier, multiplier.shift, zero))
+        raised = self.op("multiply", _WORD, acc, self.number(1 << by.lift, _WORD))
+        if factor and factor & factor - 1 == 0:
+            high = self._shifted(raised, 33 - factor.bit_length())
+        else:
+            high = self.op("multiply_high", _WORD, raised, self.number(factor, _WORD))
+        added = self.number(term, _WORD)
+        if by.below:
+            negative = self.op(Compare("lt"), "i1", acc, self.number(0, _WORD), signed=False)
+            added = self.op("select", _WORD, negative, self.number(below[0], _WORD), added)
+        result = self._shifted(self.op("add", _WORD, high, added), shift)
+        return self._plus(result, zero) if by.apart else result
+
+    def _shifted(self, n: int, by: int) -> int:
+        """A scalar shifted to the right."""
+        return self.op("shift_right_arithmetic", _WORD, n, self.number(by, _WORD))
 
     def _plus(self, n: int, number: int) -> int:
         return self.op("add", _WORD, n, self.number(number, _WORD)) if number else n
@@ -255,7 +298,7 @@ class _Rewriting(NewBody):
         return found if _fits(found, i) else _of_type(i)
 
     def _computed(self, i: Scalar, of: Sequence[Magnitude]) -> Magnitude | None:
-        found = _of_sum(i, of)
+        found = _of_sum(i, of) or self._of_bits(i, of)
         if found is not None:
             return found
         first, slack = of[0], _slack(i)
@@ -272,6 +315,14 @@ class _Rewriting(NewBody):
         if isinstance(i.what, Dequantize) and (scale := Magnitude.of(np.array(i.what.scale, np.float32))) is not None:
             return Magnitude((first.most + abs(i.what.zero_point)) * scale.most * slack, scale.step)
         return None
+
+    def _of_bits(self, i: Scalar, of: Sequence[Magnitude]) -> Magnitude | None:
+        """What is known of an integer scalar of double rounding; None for other scalars."""
+        if i.name == "multiply_high":
+            return Magnitude(of[0].most * of[1].most / 2.0**32 + 1, 0)
+        if i.name == "shift_right_arithmetic" and isinstance(by := self.body[i.arguments[1]].what, Number):
+            return Magnitude(of[0].most / 2.0**by.number + 1, 0)
+        return _either(of[1:]) if i.name == "select" and i.type not in FLOATS else None
 
 
 def _slack(i: Scalar) -> float:

@@ -31,6 +31,8 @@ UNROLLED_PARTS = 64
 """The maximum number of unrolled steps of a reduction in parts."""
 MOST_LOOKED_UP = 16
 """The maximum number of i16 that are looked up at once. With 32, an element takes 1.4 times as long on AVX512."""
+LONG = 20
+"""With more scalars in the body, the rest of a row is computed in narrower vectors, if it takes one or two."""
 PIECE = 2048
 """The number of elements per task in a long row."""
 
@@ -194,14 +196,15 @@ class _Emitter:
             return
         narrow = self.isa.narrowest.bytes if lanes == self.isa.bytes else lanes
         counts = dict.fromkeys((self.together * lanes, lanes, narrow, 1))
-        if self.nest.inner and self.nest.pieces == 1:
-            # Each element is a loop, so the rest of a row is also computed in vectors, as few as possible.
-            rest = self.nest.outer[-1] % lanes
+        rest = self.nest.outer[-1] % lanes
+        is_long = bool(self.nest.inner) or (len(self.nest.body) > LONG and rest.bit_count() <= 2)
+        if is_long and self.nest.pieces == 1:
+            # Each element takes long, so the rest of a row is also computed in vectors, as few as possible.
             counts = dict.fromkeys((self.together * lanes, lanes, *(1 << n for n in range(8, -1, -1) if rest >> n & 1)))
         # Each narrower step computes the remainder of the step before.
         for count in counts:
-            rest = f.binary("urem", f.binary("sub", stop, start), i64(count))
-            end = f.binary("sub", stop, rest)
+            left = f.binary("urem", f.binary("sub", stop, start), i64(count))
+            end = f.binary("sub", stop, left)
             f.loop(start, end, count, lambda x, _, n=count: self._elements(n, sources, out, x))
             start = end
 

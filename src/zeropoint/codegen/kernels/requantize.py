@@ -10,6 +10,7 @@ Parameters of a group, each a vector of the instruction set:
 |---|---|
 | fixed16 | right shifts (i32) x n, left ones x n if `left`, M (i16) x ceil(n/2), zp (i16) if `offset`, bounds x 2 |
 | fixed32 with `lifted` | multipliers (i32) x n, rounding terms (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
+| fixed32-double with `double` | those of `Lifted` (i32), bounds x 2 |
 | float32-rne | m (f32) x n, zp (i32; less `MAGIC_BITS` if `near`), bounds x 2 |
 | float64-away | m (f64, two vectors each) x n, zp (i32), bounds x 2 |
 | others | multipliers (i32) x n, shifts (i32) x n, zp (i32), bounds x 2 |
@@ -28,6 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
+from zeropoint.codegen.kernels import double_rounding
+from zeropoint.codegen.kernels.double_rounding import Lifted
 from zeropoint.codegen.kernels.high_products import upper_half
 from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS, NEAR
 from zeropoint.codegen.kernels.rounding import requantized
@@ -98,7 +101,7 @@ class Epilogue:
 
     behaviour: RequantizeBehaviour
     left: bool = False
-    """fixed16: whether any channel shifts left."""
+    """fixed16, fixed32-double without `double`: whether any channel shifts left."""
     saturated: bool = False
     """fixed16: whether accumulators may overflow in the left shift, so that they saturate first."""
     clamped: bool = False
@@ -107,6 +110,8 @@ class Epilogue:
     """fixed16: whether the zero point plus the instruction set's offset is not 0. After a ReLU the sum is often 0."""
     lifted: int | None = None
     """fixed32: the left shift of accumulators after which the high half of products suffices, if there is one."""
+    double: Lifted | None = None
+    """fixed32-double: the form of accumulators with room for a left shift. AArch64 needs none."""
     near: bool = False
     """float32-rne: whether all products are within 2^22. A sum with 1.5 * 2^23 then rounds them."""
     itemsize: int = 1
@@ -121,6 +126,11 @@ class Epilogue:
         clamped = (output.storage_min, output.storage_max) != signed_range(bits)
         if behaviour is RequantizeBehaviour.FIXED32:
             return Epilogue(behaviour, clamped=clamped, lifted=_lift(_widest(multiplier)[1], reach), itemsize=size)
+        if behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
+            zero = output.zero_point + (isa.offset if size == 1 else 0)
+            double = None if double_rounding.has_instructions(isa) else Lifted.of(output, reach, zero)
+            left = double is None and double_rounding.shifts_left(multiplier)
+            return Epilogue(behaviour, left, clamped=clamped, double=double, itemsize=size)
         if behaviour is RequantizeBehaviour.FLOAT32_RNE:
             # The accumulator and the product are each rounded to f32: by less than this factor.
             products = reach * np.abs(multiplier.multiplier.astype(np.float64)) * (1 + 2.0**-20)
@@ -166,6 +176,10 @@ class Epilogue:
             parts.append(m[:, short_order(count, isa.width)].astype(np.int16))
             if self.offset:
                 parts.append(np.full((groups, 2 * isa.width), zero, np.int16))
+        elif self.double is not None and shift is not None:
+            of = self.double.parts(m, np.where(channels < 0, 0, shift), zero)
+            parts += [part[:, order].astype(np.int32) for part in of]
+            parts += [np.full((groups, isa.width), zero, np.int32)] * self.double.apart
         else:
             parts.append(m[:, order].astype(np.int32 if shift is not None else multiplier.multiplier.dtype))
             if shift is not None and self.lifted is not None:
@@ -183,6 +197,8 @@ class Epilogue:
         """The number of bytes of `parameters`."""
         if self.behaviour is RequantizeBehaviour.FIXED16:
             vectors = count * (1 + self.left) + (count + 1) // 2 + self.offset
+        elif self.double is not None:
+            vectors = self.double.vectors(count)
         elif self.behaviour in _FLOATS:
             vectors = count * (WIDTHS[_FLOATS[self.behaviour]] // 32) + 1
         else:
@@ -209,6 +225,8 @@ class Epilogue:
         if self.behaviour is RequantizeBehaviour.FIXED32:
             scaled = _fixed32(f, isa, sums, reader) if self.lifted is None else self._lifted(f, isa, sums, reader)
             return packed_shorts(f, isa, scaled)
+        if self.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
+            return packed_shorts(f, isa, self._doubled(f, isa, sums, reader))
         return packed_shorts(f, isa, self._others(f, isa, sums, reader))
 
     def _others(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
@@ -234,6 +252,17 @@ class Epilogue:
             high = upper_half(f, isa, acc, factor)
             results.append(f.add(f.binary("ashr", f.add(high, term), shift), zero))
         return results
+
+    def _doubled(self, f: Function, isa: InstructionSet, sums: Sequence[Value], reader: ParameterReader) -> list[Value]:
+        """fixed32-double, with lifted accumulators or by instructions, if either is possible."""
+        if self.double is not None:
+            return self.double.emit(f, isa, sums, reader.take)
+        if not double_rounding.has_instructions(isa):
+            return self._others(f, isa, sums, reader)
+        parts = zip(sums, *([reader.take(isa.i32) for _ in sums] for _ in range(2)), strict=True)
+        found = [double_rounding.by_instructions(f, isa, *each, left=self.left) for each in parts]
+        zero = reader.take(isa.i32)
+        return [f.intrinsic("sadd.sat", each, zero) for each in found]
 
     def _clamped(
         self, f: Function, isa: InstructionSet, packed: Sequence[Value], reader: ParameterReader

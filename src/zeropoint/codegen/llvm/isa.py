@@ -66,6 +66,11 @@ class InstructionSet:
     narrower: InstructionSet | None = None
     """The same instructions on vectors half as wide."""
 
+    doubling_high: str | None = None
+    """(2 a b + 2^31) >> 32 of i32, with saturation."""
+    rounding_shift: str | None = None
+    """Shifts each i32 left by an i32, or right if that is negative, where ties round up."""
+
     @property
     def unoptimized(self) -> InstructionSet:
         """The same instructions for code that LLVM does not optimize."""
@@ -238,6 +243,13 @@ def _x86(
     )  # fmt: skip
 
 
+def _arm(name: str, features: str, dot: DotStep, *, unsigned: bool) -> InstructionSet:
+    return InstructionSet(
+        name, _TRIPLE_ARM, "", features, 4, 32, unsigned, dot, None, None, _HIGH_ARM, None,
+        doubling_high=_DOUBLING_ARM, rounding_shift=_ROUNDING_ARM,
+    )  # fmt: skip
+
+
 _WHOLE = "+fast-dpwssd"
 """Keeps LLVM from taking VPDPWSSD apart into a product and a sum: kernels have enough sums side by side."""
 _TRIPLE_X86 = "x86_64-unknown-linux-gnu"
@@ -269,6 +281,7 @@ _X86_NAMES = {
     ),
 }
 _HIGH_ARM = "llvm.aarch64.neon.sqrdmulh.v8i16"
+_DOUBLING_ARM, _ROUNDING_ARM = (f"llvm.aarch64.neon.{name}.v4i32" for name in ("sqrdmulh", "srshl"))
 _USDOT, _SDOT = (_intrinsic_dot(f"llvm.aarch64.neon.{name}.v4i32.v16i8") for name in ("usdot", "sdot"))
 
 ROWS = (
@@ -285,8 +298,8 @@ ROWS = (
     # split.
     _x86("avx2", "haswell", 8, _pairs, limit=64),
     InstructionSet("portable", "", "", "", 4, 16, True, portable_dot(True), None, None, None, None, fused=False),
-    InstructionSet("neon-i8mm", _TRIPLE_ARM, "", "+dotprod,+i8mm", 4, 32, True, _USDOT, None, None, _HIGH_ARM, None),
-    InstructionSet("neon-dotprod", _TRIPLE_ARM, "", "+dotprod", 4, 32, False, _SDOT, None, None, _HIGH_ARM, None),
+    _arm("neon-i8mm", "+dotprod,+i8mm", _USDOT, unsigned=True),
+    _arm("neon-dotprod", "+dotprod", _SDOT, unsigned=False),
 )
 
 INSTRUCTION_SETS = {row.name: row for row in ROWS}
