@@ -41,7 +41,6 @@ from zeropoint.solve.termination import PortNumber
 from zeropoint.solve.widths.function_widths import unrounded_kernels
 from zeropoint.solve.widths.reader_storages import Asked, reader_storages
 from zeropoint.solve.widths.recurrences import Recurrences, recurrences
-from zeropoint.solve.widths.rounding_noise import RoundingNoise
 from zeropoint.solve.widths.unrounded import PRODUCTS, Unrounded
 from zeropoint.solve.zero_point_rows import zero_points_fit
 from zeropoint.targets import (
@@ -101,24 +100,18 @@ class KernelChoice:
     recurrent: Recurrences = field(init=False)
     weights: Weights = field(init=False)
 
-    def choose(self, program: Program, *, propagated: bool = False) -> list[ChosenKernel]:
+    def choose(self, program: Program, *, canonical: bool = True) -> list[ChosenKernel]:
         """The kernels of the regions that have one. Sets the reason (`FLOAT_REASON`) on the other regions.
 
-        The specs of a `propagated` program state all types, so nothing about widths is left to judge. Positions are
-        then those in the program: the canonical order takes the texts of all types.
+        Unless `canonical`, their positions are those in the program: the canonical order takes the texts of all types.
         """
         kernels: list[ChosenKernel] = []
         self.weights = program.weights
         self.recurrent = recurrences(program, self.target)
+        self.widths = unrounded_kernels(program, self.recurrent, self.constraints, self.products)
+        self.asked = reader_storages(program, self.target, self.constraints)
         ops = list(program.entry.ops)
-        if propagated:
-            noise = RoundingNoise(self.recurrent, self.constraints, program.weights)
-            self.widths, self.asked = Unrounded(self.target, self.constraints, noise), {}
-            ranks: Mapping[Operation, int] = {op: n for n, op in enumerate(ops)}
-        else:
-            self.widths = unrounded_kernels(program, self.recurrent, self.constraints, self.products)
-            self.asked = reader_storages(program, self.target, self.constraints)
-            ranks = canonical_ranks(program, self.constraints)
+        ranks = canonical_ranks(program, self.constraints) if canonical else {op: n for n, op in enumerate(ops)}
         for op in ops:
             if not isinstance(op, QuantizeRegionOp):
                 continue

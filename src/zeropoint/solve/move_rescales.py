@@ -297,7 +297,7 @@ def move_rescales(program: Program, target: Target) -> Program:
         # No constraints on values: after propagation, the specs state every type.
         choice = KernelChoice(target, Constraints(), left_float(program))
         kernels: dict[Operation, ChosenKernel] = {
-            kernel.region: kernel for kernel in choice.choose(program, propagated=True)
+            kernel.region: kernel for kernel in choice.choose(program, canonical=False)
         }
         moves = _Moves(program, kernels, target.between_casts)
         # One move may enable another. The loop ends because each leaves fewer or smaller rescales, or fewer readers of
