@@ -1,9 +1,9 @@
 """Write PyTorch ops that its ONNX exporter lacks, or exports wrongly, with ops that it has.
 
-`torch.onnx.export` (PyTorch 2.13) ignores the divisor of average pools, the projections of LSTMs, means in scatters and
-smoothed labels and the bounds of quantized values, aligns corners to lengths that are not rounded, exports embedding
-bags as sequences, and has no conversion for the other ops here. Each function has the arguments of its ATen op. It returns `NotImplemented` if the
-exporter converts a call as it is.
+`torch.onnx.export` (PyTorch 2.13) ignores the divisor of average pools, the projections of LSTMs, means in scatters,
+smoothed labels and bounds of quantized values, aligns corners to lengths that are not rounded, exports embedding bags
+as sequences, and has no conversion for the other ops here. Each function has the arguments of its ATen op. It returns
+`NotImplemented` if the exporter converts a call as it is.
 """
 
 from __future__ import annotations
