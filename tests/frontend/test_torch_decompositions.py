@@ -353,3 +353,63 @@ def test_weights_of_torchao_keep_their_integers(group: int) -> None:
         assert "!quant.uniform<i8<-8:7>:f32" in print_program(model.program)
         (found,) = model.interpreted()(x.numpy()).values()
         np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def quantized_and_back(lowest: int, highest: int, dtype: Any) -> Callable[[Any], Any]:
+    importlib.import_module("torch.ao.quantization.fx._decomposed")
+    ops = torch.ops.quantized_decomposed
+    settings = (0.0371, 1, lowest, highest, dtype)
+    return lambda x: ops.dequantize_per_tensor(ops.quantize_per_tensor(x, *settings), *settings)
+
+
+def falsely_quantized(lowest: int, highest: int) -> Callable[[Any], Any]:
+    return lambda x: torch.fake_quantize_per_tensor_affine(x, 0.0371, 1, lowest, highest)
+
+
+def falsely_quantized_rows(lowest: int, highest: int) -> Callable[[Any], Any]:
+    scales, zeros = torch.linspace(0.011, 0.053, 3), torch.ones(3, dtype=torch.int32)
+    return lambda x: torch.fake_quantize_per_channel_affine(x, scales, zeros, 0, lowest, highest)
+
+
+def falsely_quantized_by_tensors(lowest: int, highest: int) -> Callable[[Any], Any]:
+    scale, zero = torch.tensor(0.0371), torch.tensor(1, dtype=torch.int32)
+    return lambda x: torch.fake_quantize_per_tensor_affine(x, scale, zero, lowest, highest)
+
+
+BOUNDS = {
+    "reduced range": ((0, 127), "u8<0:127>"),
+    "symmetric": ((-127, 127), "i8<-127:127>"),
+    "4 bits": ((-8, 7), "i8<-8:7>"),
+    "4 bits, unsigned": ((0, 15), "u8<0:15>"),
+    "7 bits": ((-64, 63), "i8<-64:63>"),
+    "12 bits": ((-2048, 2047), "i16<-2048:2047>"),
+    "16 bits": ((-32768, 32767), "i16"),
+}
+
+
+@pytest.mark.parametrize("form", [falsely_quantized, falsely_quantized_rows, falsely_quantized_by_tensors])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_of_false_quantization(form: Callable[[int, int], Callable[[Any], Any]], name: str) -> None:
+    bounds, kind = BOUNDS[name]
+    check_bounds(form(*bounds), kind)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_of_quantization(name: str) -> None:
+    bounds, kind = BOUNDS[name]
+    dtype = torch.int16 if "16" in kind else torch.uint8 if kind[0] == "u" else torch.int8
+    check_bounds(quantized_and_back(*bounds, dtype), kind)
+
+
+def check_bounds(function: Callable[[Any], Any], kind: str) -> None:
+    """Values beyond the bounds are clamped to them, and the bounds are those of the storage."""
+
+    class Casts(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return function(x)
+
+    x = torch.from_numpy(X * 5)
+    model = zp.load(Casts(), example=x)
+    assert f"!quant.uniform<{kind}:f32" in print_program(model.program)
+    (found,) = model.interpreted()(x.numpy()).values()
+    np.testing.assert_allclose(found, function(x).numpy(), rtol=1e-5, atol=1e-5)

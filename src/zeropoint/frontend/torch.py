@@ -13,7 +13,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.torch_decompositions import decomposed, exported_wrongly
 from zeropoint.frontend.torch_quantized import has_torchao_weights
+from zeropoint.frontend.torch_state import assigned_tensors, check_stateless
 from zeropoint.ir.program import Program, name_attributes
 from zeropoint.ir.tensors import Array
 from zeropoint.progress import phase
@@ -58,10 +59,9 @@ def load_torch(
         )
     arguments, keywords = _arguments(example, torch.as_tensor)
     with contextlib.nullcontext() if exported else _in_eval_mode(model):
-        made, program = _imported(
-            _Call(type(model).__name__, model, arguments, keywords),
-            lambda proto: load_onnx_model(proto, shapes, constants),
-        )
+        call = _Call(type(model).__name__, model, arguments, keywords)
+        made, program = _imported(call, lambda proto: load_onnx_model(proto, shapes, constants))
+    check_stateless(call.name, made.exported_program, call.assigned)
     return _with_output_names(program, _keys(made.exported_program))
 
 
@@ -78,18 +78,22 @@ def _in_eval_mode(module: Any) -> Generator[None]:
 
 @dataclass(frozen=True)
 class _Call:
-    """A module with its arguments, or an `ExportedProgram`. `name` is that of the class which the user gave."""
+    """A module with its arguments, or an `ExportedProgram`. `name` is that of the class which the user gave.
+
+    `assigned` gets the tensors that forward assigns and that are no buffers.
+    """
 
     name: str
     model: Any
     arguments: tuple[Any, ...] = ()
     keywords: dict[str, Any] | None = None
+    assigned: set[str] = field(default_factory=set[str])
 
     def to_onnx(self) -> Any:
         """The `ONNXProgram`. Raises ModelError if PyTorch cannot export it."""
         torch: Any = importlib.import_module("torch")
         try:
-            with phase("export from PyTorch"), _quiet():
+            with phase("export from PyTorch"), _quiet(self.assigned):
                 made = torch.onnx.export(
                     self.model, self.arguments, kwargs=self.keywords, dynamo=True, verbose=False, optimize=True
                 )
@@ -104,13 +108,13 @@ class _Call:
         torch: Any = importlib.import_module("torch")
         program = self.model
         try:
-            with _quiet():
+            with _quiet(self.assigned):
                 if not isinstance(program, torch.export.ExportedProgram):
                     program = torch.export.export(program, self.arguments, self.keywords)
                 found = decomposed(program)
         except Exception:  # the exporter's own error is raised instead
             return None
-        return None if found is None else _Call(self.name, found)
+        return None if found is None else _Call(self.name, found, assigned=self.assigned)
 
 
 _Load = Callable[[Any], Program]
@@ -217,14 +221,19 @@ _FIXES: Mapping[str, str] = {
 
 
 @contextlib.contextmanager
-def _quiet() -> Any:
-    """Suppress the exporter's output and logging. Before a failure is raised, tracebacks and graphs are printed."""
+def _quiet(assigned: set[str]) -> Any:
+    """Suppress the exporter's output and logging. Before a failure is raised, tracebacks and graphs are printed.
+
+    What it warns about tensors that forward assigns is added to `assigned`.
+    """
     level = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
         hidden = io.StringIO()
-        with warnings.catch_warnings(), contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
-            warnings.simplefilter("ignore")
+        recording = warnings.catch_warnings(record=True)
+        with recording as found, contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
+            warnings.simplefilter("always")
             yield
+            assigned |= assigned_tensors(str(each.message) for each in found)
     finally:
         logging.disable(level)

@@ -1,9 +1,9 @@
 """Write PyTorch ops that its ONNX exporter lacks, or exports wrongly, with ops that it has.
 
-`torch.onnx.export` (PyTorch 2.13) ignores the divisor of average pools, the projections of LSTMs, means in scatters and
-smoothed labels, aligns corners to lengths that are not rounded, exports embedding bags as sequences, and has no
-conversion for the other ops here. Each function has the arguments of its ATen op. It returns `NotImplemented` if the
-exporter converts a call as it is.
+`torch.onnx.export` (PyTorch 2.13) ignores the divisor of average pools, the projections of LSTMs, means in scatters,
+smoothed labels and bounds of quantized values, aligns corners to lengths that are not rounded, exports embedding bags
+as sequences, and has no conversion for the other ops here. Each function has the arguments of its ATen op. It returns
+`NotImplemented` if the exporter converts a call as it is.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ _WRONG: Mapping[str, Callable[[Any], bool]] = {
     "aten.cross_entropy_loss": lambda node: len(node.args) > _SMOOTHING,
     "aten.scatter_reduce": lambda node: node.args[_REDUCTION] == "mean",
     "aten.signbit": lambda node: True,
+    "aten.fake_quantize_per_channel_affine": lambda node: node.args[-2:] == (0, 127),
+    "aten.fake_quantize_per_tensor_affine": lambda node: node.args[-2:] == (0, 127),
+    "quantized_decomposed.quantize_per_tensor": lambda node: quantized.is_narrowed(*node.args[-3:]),
 }
 """The ops that are exported wrongly, if the arguments are these."""
 
@@ -306,6 +309,9 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.dstack.default": stacks.stacked_in_depth,
     "aten.embedding_bag.padding_idx": _embedding_bag,
     "aten.erfinv.default": special.inverse_error_function,
+    "aten.fake_quantize_per_channel_affine.default": quantized.falsely_quantized_channels,
+    "aten.fake_quantize_per_tensor_affine.default": quantized.falsely_quantized,
+    "aten.fake_quantize_per_tensor_affine.tensor_qparams": quantized.falsely_quantized,
     "aten.fmax.default": special.greater_number,
     "aten.fmin.default": special.less_number,
     "aten.gcd.default": integers.greatest_common_divisor,
@@ -366,6 +372,7 @@ TABLE: Mapping[str, Decomposition] = {
     "quantized_decomposed.dequantize_per_channel_group.default": quantized.dequantized_groups,
     "quantized_decomposed.dequantize_per_tensor.tensor": quantized.dequantized,
     "quantized_decomposed.dequantize_per_token.default": quantized.dequantized_tokens,
+    "quantized_decomposed.quantize_per_tensor.default": quantized.clamped,
     "quantized_decomposed.quantize_per_tensor.tensor": quantized.quantized,
     "quantized_decomposed.quantize_per_token.default": quantized.quantized,
     "torchao.dequantize_affine.default": quantized.dequantized_blocks,

@@ -41,6 +41,54 @@ def dequantized_tokens(x: Any, scale: Any, zero: Any, least: int, most: int, dty
     return dequantized(x, scale, zero, least, most, dtype, out_dtype=out_dtype)
 
 
+_STORAGE = (("uint8", 2), ("int8", 3), ("uint16", 4), ("int16", 5))
+"""The types of stored integers, narrow ones first, with ONNX's numbers for them."""
+
+
+def is_narrowed(least: int, most: int, dtype: Any) -> bool:
+    """Whether bounds exclude integers of a type."""
+    torch: Any = importlib.import_module("torch")
+    kind = torch.iinfo(dtype)
+    return least > kind.min or most < kind.max
+
+
+def clamped(x: Any, scale: float, zero: int, least: int, most: int, dtype: Any) -> Any:
+    """Integers in bounds that exclude some of their type. PyTorch exports them without the bounds."""
+    if not is_narrowed(least, most, dtype):
+        return NotImplemented
+    torch: Any = importlib.import_module("torch")
+    kind = torch.iinfo(dtype)
+    quantize = torch.ops.quantized_decomposed.quantize_per_tensor.default
+    return quantize(x, scale, zero, kind.min, kind.max, dtype).clamp(least, most)
+
+
+def falsely_quantized(x: Any, scale: Any, zero: Any, least: int, most: int) -> Any:
+    """A value that is rounded to the steps of a scale, in bounds that PyTorch's exporter does not take."""
+    torch: Any = importlib.import_module("torch")
+    if not isinstance(scale, torch.Tensor):
+        scale, zero = torch.full((), scale), torch.full((), zero, dtype=torch.int32)
+    return falsely_quantized_channels(x, scale, zero, 0, least, most)
+
+
+def falsely_quantized_channels(x: Any, scale: Any, zero: Any, axis: int, least: int, most: int) -> Any:
+    """`falsely_quantized` with a scale and a zero point for each channel, or for all of them."""
+    torch: Any = importlib.import_module("torch")
+    kinds = [(getattr(torch, name), number) for name, number in _STORAGE]
+    fitting = [
+        kind for kind in kinds if torch.iinfo(kind[0]).min <= least and most <= torch.iinfo(kind[0]).max
+    ]  # fmt: skip
+    if (least, most) in ((0, 255), (-128, 127)) or not fitting:
+        return NotImplemented
+    dtype, number = fitting[0]
+    write = torch.onnx.ops.symbolic
+    zero = write("Cast", [zero], {"to": number}, dtype=dtype, shape=scale.shape)
+    attributes = {"axis": axis} if scale.dim() else {}
+    found = write("QuantizeLinear", [x, scale, zero], attributes, dtype=dtype, shape=x.shape)
+    if is_narrowed(least, most, dtype):
+        found = found.clamp(least, most)
+    return write("DequantizeLinear", [found, scale, zero], attributes, dtype=torch.float32, shape=x.shape)
+
+
 _KINDS = {(-8, 7): 22, (0, 15): 21}
 """ONNX's types INT4 and UINT4, by their bounds."""
 

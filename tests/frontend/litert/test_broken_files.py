@@ -105,6 +105,10 @@ def with_type(tables: Any) -> None:
     tables.subgraphs[0].tensors[0].type = schema.TensorType.STRING
 
 
+def with_state(tables: Any) -> None:
+    tables.subgraphs[0].tensors[1].type = schema.TensorType.RESOURCE
+
+
 def with_result(tables: Any) -> None:
     tables.subgraphs[0].tensors[3].shape = [1, 8]
 
@@ -143,6 +147,7 @@ BROKEN = {
     with_nan_scale: "tensor 't0': found scale nan, expected finite numbers above 0",
     with_infinite_scale: "tensor 't0': found scale inf, expected finite numbers above 0",
     with_type: "tensor 't0': found type STRING, expected one of",
+    with_state: "tensor 't1': found a variable, which keeps its value from run to run, expected a model without state",
     with_result: "found shape [1, 8] of its result, expected [1, 3]",
     without_graph: "found no graph",
     without_outputs: "found no outputs",

@@ -306,3 +306,49 @@ def test_a_16_bit_result_of_8_bit_data_is_what_litert_computes(channels: int, tm
     (tmp_path / "m.tflite").write_bytes(file.content())
     with pytest.raises(ModelError, match="found i8 data and a result of i16, for which LiteRT reads"):
         load_model(tmp_path / "m.tflite")
+
+
+SLICES = [
+    ({"ellipsisMask": 1}, ((0, 1), (0, 3), (1, 1)), (2, 3, 2)),
+    ({"ellipsisMask": 2}, ((1, 0, 0), (2, 0, 3), (1, 1, 2)), (1, 3, 2)),
+    ({"newAxisMask": 1}, ((0, 1, 0), (1, 2, 3), (1, 1, 1)), (1, 1, 3, 4)),
+    ({"newAxisMask": 2}, ((0, 0, 1), (2, 0, 3), (1, 1, 1)), (2, 1, 2, 4)),
+    ({"ellipsisMask": 1, "newAxisMask": 2}, ((0, 0), (0, 0), (1, 1)), (2, 3, 4, 1)),
+    ({"ellipsisMask": 1, "newAxisMask": 2, "shrinkAxisMask": 4}, ((0, 0, -1), (0, 0, 0), (1, 1, 1)), (2, 3, 1)),
+    ({"newAxisMask": 1, "beginMask": 2, "endMask": 2}, ((0, 5, 1), (0, 5, 3), (1, 1, 1)), (1, 2, 2, 4)),
+    ({"ellipsisMask": 4}, ((0, 1, 0), (1, 3, 0), (1, 1, 1)), (1, 2, 4)),
+]
+
+
+@pytest.mark.parametrize(("masks", "parts", "shape"), SLICES)
+def test_slices_with_an_ellipsis_or_a_new_axis(
+    masks: dict[str, int], parts: Sequence[Sequence[int]], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    file = File((2, 3, 4), kind(0.1, 3))
+    constants = [file.build.constant(f"c{n}", np.array(part, np.int32)) for n, part in enumerate(parts)]
+    file.then("STRIDED_SLICE", shape, kind(0.1, 3), ("StridedSliceOptions", masks), constants, 4)
+    check(file, np.arange(24, dtype=np.int8).reshape(2, 3, 4), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("axis", "batch", "places", "shape"),
+    [
+        (1, 1, [[0, 2], [1, 1]], (2, 2, 4)),
+        (2, 1, [[3, 0, 1], [2, 2, 1]], (2, 3, 3)),
+        (-1, -1, [[3, 0], [2, 2]], (2, 3, 2)),
+        (1, 1, [2, 0], (2, 4)),
+        (2, 2, [[3, 0, 1], [2, 2, 1]], (2, 3)),
+    ],
+)
+def test_positions_of_each_batch(
+    axis: int, batch: int, places: list[Any], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    file = File((2, 3, 4), kind(0.1, 3))
+    options = ("GatherOptions", {"axis": axis, "batchDims": batch})
+    file.then("GATHER", shape, kind(0.1, 3), options, [file.build.constant("places", np.array(places, np.int32))], 5)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(file.content())
+    x = (np.random.default_rng(0).integers(-128, 128, (2, 3, 4)) - 3) * np.float32(0.1)
+    (found,) = Interpreter(load_model(path))({"x": x.astype(np.float32)}).values()
+    np.testing.assert_array_equal(found, LiteRTFile(path, reference=True)({"x": x.astype(np.float32)})["y"])
+    quantize(load_model(path), None, Options(target="litert"))

@@ -78,3 +78,19 @@ def test_operators_that_are_the_same_in_both_opsets_need_no_conversion(tmp_path:
     assert_same_as_onnxruntime(
         model("Inside(x, yes)", LEAKY, INSIDE.replace('"": 17', '"": 18')), tmp_path, {"x": random(3, 4)}
     )
+
+
+def test_operators_that_gained_only_element_types_need_no_conversion(tmp_path: Path) -> None:
+    leaky = LEAKY.replace('"": 17', '"": 15')
+    outer = TWICE.format("be").replace('"": 17', '"com.microsoft": 1, "": 13')
+    outer = outer.replace("r = m.Leaky(q)", "s = com.microsoft.Gelu(q)  r = m.Leaky(s)")
+    assert_same_as_onnxruntime(model("Twice(x)", leaky, outer), tmp_path, {"x": random(3, 4)})
+
+
+def test_operators_that_changed_are_converted(tmp_path: Path) -> None:
+    """A softmax of opset 11 flattens its operand."""
+    older = '<domain: "m", opset_import: ["": 11]> F (a) => (b) { b = Softmax<axis = 0>(a) }'
+    x = random(3, 4)
+    powers = np.exp(x - x.max())
+    found = run(load(model("F(x)", older), tmp_path), {"x": x})["y"]
+    np.testing.assert_allclose(found, powers / powers.sum(), rtol=1e-5, atol=1e-6)

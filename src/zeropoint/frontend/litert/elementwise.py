@@ -17,7 +17,7 @@ from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.frontend.onnx.ordering import sorted_first
 from zeropoint.frontend.onnx.tensors import element_of_dtype
-from zeropoint.ir.stablehlo import BinaryOp, ComparisonDirection, MultiplyOp, RsqrtOp, XorOp
+from zeropoint.ir.stablehlo import BinaryOp, ComparisonDirection, MultiplyOp, RsqrtOp, TransposeOp, XorOp
 from zeropoint.ir.tensors import element_of, shape_of
 
 CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
@@ -172,10 +172,26 @@ def cumsum(call: Call) -> SSAValue:
 
 
 def gather(call: Call) -> SSAValue:
-    """GATHER along a dimension."""
-    if call.option("batchDims"):
-        raise NodeError(f"found {call.option('batchDims')} batch dimensions, expected none")
-    return call.onnx("Gather", call.operand(0), call.operand(1), axis=int(call.option("axis")))
+    """GATHER along a dimension. With batch dimensions, each index vector is of one batch, as in ONNX's GatherND."""
+    value, indices = call.operand(0), call.operand(1)
+    rank, places = len(shape_of(value)), shape_of(indices)
+    axis, batch = int(call.option("axis")), int(call.option("batchDims"))
+    batch = batch + len(places) if batch < 0 else batch
+    if not batch:
+        return call.onnx("Gather", value, indices, axis=axis)
+    axis = axis_of(axis, rank)
+    if not batch <= min(axis, len(places)) or shape_of(value)[:batch] != places[:batch]:
+        raise NodeError(
+            f"found {batch} batch dimensions of {list(shape_of(value))} and indices {list(places)}, expected equal "
+            f"sizes, and dimension {axis} behind them"
+        )
+    moved = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
+    vectors = call.build.reshape(indices, [*places, 1])
+    found = call.onnx("GatherND", call.build.insert(TransposeOp(value, moved)), vectors, batch_dims=batch)
+    inner, kept = len(places) - batch, axis - batch
+    ends = len(places) + kept, len(shape_of(found))
+    order = [*range(batch), *range(len(places), ends[0]), *range(batch, batch + inner), *range(*ends)]
+    return call.build.insert(TransposeOp(found, order))
 
 
 def gather_nd(call: Call) -> SSAValue:

@@ -6,6 +6,7 @@ Source: the LiteRT schema; the parameters of TensorFlow's operators of these nam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -143,43 +144,71 @@ def _sliced(call: Call, value: SSAValue, begin: Sequence[int], end: Sequence[int
     return call.build.insert(SliceOp(value, begin, end, steps))
 
 
-def strided_slice(call: Call) -> SSAValue:
-    """STRIDED_SLICE. Negative bounds count from the end, masks omit bounds, and a negative step reverses."""
-    value = call.operand(0)
-    shape, rank = shape_of(value), len(shape_of(value))
+@dataclass(frozen=True)
+class _Part:
+    """What a slice takes of a dimension: bounds, None for an omitted one, and a step. `dropped` is of one element."""
+
+    low: int | None = None
+    high: int | None = None
+    step: int = 1
+    dropped: bool = False
+
+
+def _parts(call: Call, shape: Sequence[int]) -> tuple[list[int], list[_Part]]:
+    """The sizes of the operand with its new dimensions of one element, and what is taken of each dimension.
+
+    An ellipsis stands for as many whole dimensions as the others leave. Those at the end may be left out.
+    """
     begins, ends, steps = (list(call.integers(1 + i, name)) for i, name in enumerate(("begin", "end", "strides")))
-    if call.option("ellipsisMask") or call.option("newAxisMask") or call.option("offset", False):
-        raise NodeError("found an ellipsis, a new axis or an offset, expected a start and an end for each dimension")
-    if not len(begins) == len(ends) == len(steps) <= rank or 0 in steps:
+    masks = ("ellipsisMask", "newAxisMask", "beginMask", "endMask", "shrinkAxisMask")
+    ellipsis, new, no_low, no_high, dropped = (
+        {axis for axis in range(len(begins)) if int(call.option(name)) >> axis & 1} for name in masks
+    )
+    new -= ellipsis
+    named = len(begins) - len(ellipsis) - len(new)
+    if call.option("offset", False) or len(ellipsis) > 1:
+        raise NodeError("found an offset or several ellipses, expected a start and an end for each dimension")
+    if not len(begins) == len(ends) == len(steps) or named > len(shape) or 0 in steps:
         raise NodeError(
             f"found starts {begins}, ends {ends} and steps {steps}, expected as many of each, at most one for each "
             f"dimension of {list(shape)}, and no step of 0"
         )
-    masks = [int(call.option(name)) for name in ("beginMask", "endMask", "shrinkAxisMask")]
-    parts: list[tuple[int, int, int]] = []
-    backwards: list[int] = []
-    for axis, size in enumerate(shape):
-        if axis >= len(begins):
-            parts.append((0, size, 1))
-            continue
-        low, high, step = (
-            None if masks[0] >> axis & 1 else begins[axis],
-            None if masks[1] >> axis & 1 else ends[axis],
-            steps[axis],
-        )
-        if masks[2] >> axis & 1:
-            start = begins[axis] % size if size else 0
-            low, high, step = start, start + 1, 1
-        taken = range(size)[slice(low, high, step)]
-        if step < 0:
-            backwards.append(axis)
-            taken = taken[::-1]
-        parts.append((taken.start, taken.stop, taken.step) if len(taken) else (0, 0, 1))
-    limits = [min(stop, size) for (_, stop, _), size in zip(parts, shape, strict=True)]
-    found = _sliced(call, value, [start for start, _, _ in parts], limits, [step for _, _, step in parts])
+    left, sizes, parts = list(shape), list[int](), list[_Part]()
+
+    def take(count: int, part: _Part) -> None:
+        sizes.extend(left[:count])
+        parts.extend([part] * count)
+        del left[:count]
+
+    for axis, (low, high, step) in enumerate(zip(begins, ends, steps, strict=True)):
+        if axis in ellipsis:
+            take(len(shape) - named, _Part())
+        elif axis in new:
+            sizes.append(1)
+            parts.append(_Part())
+        elif axis in dropped:
+            start = low % left[0] if left[0] else 0
+            take(1, _Part(start, start + 1, 1, True))
+        else:
+            take(1, _Part(None if axis in no_low else low, None if axis in no_high else high, step))
+    take(len(left), _Part())
+    return sizes, parts
+
+
+def strided_slice(call: Call) -> SSAValue:
+    """STRIDED_SLICE. Negative bounds count from the end, masks omit bounds, and a negative step reverses."""
+    value = call.operand(0)
+    sizes, parts = _parts(call, shape_of(value))
+    value = call.build.reshape(value, sizes)
+    taken = [range(size)[slice(part.low, part.high, part.step)] for size, part in zip(sizes, parts, strict=True)]
+    backwards = [axis for axis, part in enumerate(parts) if part.step < 0]
+    taken = [each[::-1] if each.step < 0 else each for each in taken]
+    ranges = [each if len(each) else range(0) for each in taken]
+    limits = [min(each.stop, size) for each, size in zip(ranges, sizes, strict=True)]
+    found = _sliced(call, value, [each.start for each in ranges], limits, [each.step for each in ranges])
     if backwards:
         found = call.build.insert(ReverseOp(found, backwards))
-    kept = [size for axis, size in enumerate(shape_of(found)) if not masks[2] >> axis & 1]
+    kept = [size for size, part in zip(shape_of(found), parts, strict=True) if not part.dropped]
     return call.build.reshape(found, kept)
 
 

@@ -263,6 +263,11 @@ def _tensor(graph: Any, index: int, root: Any, types: Mapping[int, str], content
 
 def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
     type_name = types.get(found.Type(), str(found.Type()))
+    if type_name == "RESOURCE":
+        raise ModelError(
+            f"tensor '{name}': found a variable, which keeps its value from run to run, expected a model without "
+            "state; convert the model with its state as inputs and outputs"
+        )
     if type_name not in DTYPES:
         raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))

@@ -19,6 +19,9 @@ from zeropoint.frontend.onnx.graph import DEFAULT_DOMAINS, opset_of
 MOST_NODES = 1_000_000
 """Maximum number of nodes in a model after its functions are inlined."""
 
+BROADCASTING_OPSET = 7
+"""The first opset whose operators broadcast all their operands."""
+
 _Key = tuple[str, str, str]
 
 
@@ -143,8 +146,8 @@ def _adopts(function: FunctionProto, opset: int) -> bool:
     The inliner leaves out functions of another opset.
     """
     own = _opset(function)
-    nodes = (node for node in _with_inner(function.node) if node.domain in DEFAULT_DOMAINS)
-    if own and own != opset and any(_since(node, own) != _since(node, opset) for node in nodes):
+    nodes = [node for node in _with_inner(function.node) if node.domain in DEFAULT_DOMAINS]
+    if own and own != opset and not all(_is_same(node, own, opset) for node in nodes):
         return False
     for entry in function.opset_import:
         if entry.domain in DEFAULT_DOMAINS:
@@ -152,9 +155,31 @@ def _adopts(function: FunctionProto, opset: int) -> bool:
     return True
 
 
-def _since(node: NodeProto, opset: int) -> int:
-    """The opset in which the operator became what it is in `opset`; 0 if there is no such operator."""
+def _is_same(node: NodeProto, own: int, opset: int) -> bool:
+    """Whether an operator is the same in two opsets, up to the element types that it takes.
+
+    Opsets that change what an operator computes change its attributes, their defaults or its inputs, too, except for
+    opset 7, which changed how operands are broadcast.
+    """
+    first, second = _schema(node, own), _schema(node, opset)
+    if first is None or second is None:
+        return first is second
+    if first.since_version == second.since_version:
+        return True
+    return min(own, opset) >= BROADCASTING_OPSET and _interface(first) == _interface(second)
+
+
+def _schema(node: NodeProto, opset: int) -> defs.OpSchema | None:
     try:
-        return defs.get_schema(node.op_type, opset).since_version
+        return defs.get_schema(node.op_type, opset)
     except defs.SchemaError:
-        return 0
+        return None
+
+
+def _interface(schema: defs.OpSchema) -> object:
+    """The inputs, the outputs and the attributes of an operator, with their defaults."""
+    ports = [[(port.name, port.option) for port in ports] for ports in (schema.inputs, schema.outputs)]
+    return ports, {
+        name: (attribute.type, attribute.required, attribute.default_value.SerializeToString())
+        for name, attribute in schema.attributes.items()
+    }

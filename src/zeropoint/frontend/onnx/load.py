@@ -29,6 +29,7 @@ from zeropoint.frontend.onnx.graph import import_graph, opset_of
 from zeropoint.frontend.onnx.hard_sigmoids import restore_hard_sigmoids
 from zeropoint.frontend.onnx.inline_data import model_of
 from zeropoint.frontend.onnx.names import check_names
+from zeropoint.frontend.onnx.nested_names import make_names_unique
 from zeropoint.frontend.onnx.node_order import sort_nodes
 from zeropoint.frontend.onnx.qoperators import expand_qoperators
 from zeropoint.frontend.onnx.shapes import fix_input_shapes, fix_inputs, fold_shapes
@@ -96,6 +97,7 @@ def _imported(
         model = inline_functions(model)
         model = inline_functions(with_fused_operators(model, opset_of(model)))
         sort_nodes(model.graph)
+        make_names_unique(model.graph)
         check_external_data(model, folder)
         model = expand_qoperators(with_real_ports(model, folder), folder)
         restore_hard_sigmoids(model, folder)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
+from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node, nodes_of
 from zeropoint.frontend.onnx.contributed_weights import (
     attention_weights,
     embedding_tables,
@@ -330,10 +331,11 @@ def _only_dequantized(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> set
     return found
 
 
-def _constants(graph: GraphProto) -> dict[str, TensorProto]:
-    """The initializers, and the tensors of Constant nodes."""
-    found = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
+def _constants(model: ModelProto) -> dict[str, TensorProto]:
+    """The initializers, and the tensors of Constant nodes, also of nested graphs."""
+    graphs = [model.graph, *graphs_inside(model.graph, deep=True)]
+    found = {tensor.name: tensor for graph in graphs for tensor in graph.initializer}
+    for node in nodes_of(model.graph):
         tensors = [each.t for each in node.attribute if each.name == "value"] if node.op_type == "Constant" else []
         found.update(zip(node.output, tensors, strict=False))
     return found
@@ -342,23 +344,30 @@ def _constants(graph: GraphProto) -> dict[str, TensorProto]:
 def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
     """The model with onnxruntime's operators on integers, and moves of quantized integers, rewritten to QDQ.
 
-    Unsupported operators are kept. So are integers that arithmetic reads. Nested graphs are not rewritten.
+    Unsupported operators are kept. So are integers that arithmetic reads. Every name is defined in one graph only.
     """
-    nodes = model.graph.node
     prefixes = ("QLinear", "Quantize")
     if not any(
-        node.domain == MICROSOFT or node.op_type.startswith(prefixes) or is_fake_quantize(node) for node in nodes
+        node.domain == MICROSOFT or node.op_type.startswith(prefixes) or is_fake_quantize(node)
+        for node in nodes_of(model.graph)
     ):
         return model
     changed = ModelProto()
     changed.CopyFrom(model)
-    graph = changed.graph
-    run = IntegerRewriting(changed, folder, _constants(model.graph))
-    run.taken = {name for node in nodes for name in (*node.input, *node.output)} | set(run.constants)
+    run = IntegerRewriting(changed, folder, _constants(model))
+    run.taken = {name for node in nodes_of(model.graph) for name in (*node.input, *node.output)} | set(run.constants)
+    _rewrite(model.graph, changed.graph, run)
+    return changed
+
+
+def _rewrite(graph: GraphProto, changed: GraphProto, run: IntegerRewriting) -> None:
+    """Write the nodes of a graph to its copy, then those of the graphs nested in it."""
+    nodes = graph.node
     moved = moved_constants(nodes, run.constants, _read_with_parameters, _is_move)
-    run.known = {name: given for name, given in moved.items() if _has_one_scale(given.scale, run)}
+    run.known |= {name: given for name, given in moved.items() if _has_one_scale(given.scale, run)}
     only = _only_dequantized(nodes, [value.name for value in graph.output])
     narrowed = clipped(nodes, run.array)
+    run.nodes = []
     for node in nodes:
         if node.op_type == "Clip" and node.input[0] in narrowed:
             run.nodes.append(node)
@@ -375,6 +384,8 @@ def expand_qoperators(model: ModelProto, folder: Path) -> ModelProto:
         run.nodes.append(node)
         if node.domain in STANDARD:
             _remember(node, run)
-    del graph.node[:]
-    graph.node.extend(run.nodes)
-    return changed
+    del changed.node[:]
+    changed.node.extend(run.nodes)
+    originals = [inner for node in run.nodes for inner in graphs_inside_node(node)]
+    for original, copy in zip(originals, graphs_inside(changed), strict=True):
+        _rewrite(original, copy, run)
