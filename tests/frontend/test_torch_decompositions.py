@@ -362,16 +362,16 @@ def quantized_and_back(lowest: int, highest: int, dtype: Any) -> Callable[[Any],
     return lambda x: ops.dequantize_per_tensor(ops.quantize_per_tensor(x, *settings), *settings)
 
 
-def falsely_quantized(lowest: int, highest: int) -> Callable[[Any], Any]:
+def fake_quantized(lowest: int, highest: int) -> Callable[[Any], Any]:
     return lambda x: torch.fake_quantize_per_tensor_affine(x, 0.0371, 1, lowest, highest)
 
 
-def falsely_quantized_rows(lowest: int, highest: int) -> Callable[[Any], Any]:
+def fake_quantized_rows(lowest: int, highest: int) -> Callable[[Any], Any]:
     scales, zeros = torch.linspace(0.011, 0.053, 3), torch.ones(3, dtype=torch.int32)
     return lambda x: torch.fake_quantize_per_channel_affine(x, scales, zeros, 0, lowest, highest)
 
 
-def falsely_quantized_by_tensors(lowest: int, highest: int) -> Callable[[Any], Any]:
+def fake_quantized_by_tensors(lowest: int, highest: int) -> Callable[[Any], Any]:
     scale, zero = torch.tensor(0.0371), torch.tensor(1, dtype=torch.int32)
     return lambda x: torch.fake_quantize_per_tensor_affine(x, scale, zero, lowest, highest)
 
@@ -387,9 +387,9 @@ BOUNDS = {
 }
 
 
-@pytest.mark.parametrize("form", [falsely_quantized, falsely_quantized_rows, falsely_quantized_by_tensors])
+@pytest.mark.parametrize("form", [fake_quantized, fake_quantized_rows, fake_quantized_by_tensors])
 @pytest.mark.parametrize("name", BOUNDS)
-def test_bounds_of_false_quantization(form: Callable[[int, int], Callable[[Any], Any]], name: str) -> None:
+def test_bounds_of_fake_quantization(form: Callable[[int, int], Callable[[Any], Any]], name: str) -> None:
     bounds, kind = BOUNDS[name]
     check_bounds(form(*bounds), kind)
 

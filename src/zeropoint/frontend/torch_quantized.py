@@ -62,16 +62,16 @@ def clamped(x: Any, scale: float, zero: int, least: int, most: int, dtype: Any) 
     return quantize(x, scale, zero, kind.min, kind.max, dtype).clamp(least, most)
 
 
-def falsely_quantized(x: Any, scale: Any, zero: Any, least: int, most: int) -> Any:
+def fake_quantized(x: Any, scale: Any, zero: Any, least: int, most: int) -> Any:
     """A value that is rounded to the steps of a scale, in bounds that PyTorch's exporter does not take."""
     torch: Any = importlib.import_module("torch")
     if not isinstance(scale, torch.Tensor):
         scale, zero = torch.full((), scale), torch.full((), zero, dtype=torch.int32)
-    return falsely_quantized_channels(x, scale, zero, 0, least, most)
+    return fake_quantized_channels(x, scale, zero, 0, least, most)
 
 
-def falsely_quantized_channels(x: Any, scale: Any, zero: Any, axis: int, least: int, most: int) -> Any:
-    """`falsely_quantized` with a scale and a zero point for each channel, or for all of them."""
+def fake_quantized_channels(x: Any, scale: Any, zero: Any, axis: int, least: int, most: int) -> Any:
+    """`fake_quantized` with a scale and a zero point for each channel, or for all of them."""
     torch: Any = importlib.import_module("torch")
     kinds = [(getattr(torch, name), number) for name, number in _STORAGE]
     fitting = [
