@@ -48,10 +48,10 @@ class Row:
     sqnr: float | None = None
     their_sqnr: float | None = None
     float_sqnr: float | None = None
-    differ: str = ""
     ms: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
+    differ: str = ""
 
 
 class Measurement:
