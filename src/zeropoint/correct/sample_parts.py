@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -70,8 +71,8 @@ class SampleParts:
         if count <= JUDGED:
             return self.held
         bounds = [number * count // JUDGED for number in range(JUDGED + 1)]
-        chosen = np.random.default_rng(count).integers(bounds[:-1], bounds[1:])
-        return [self.held[number] for number in chosen]
+        random = np.random.default_rng(count)
+        return [self.held[int(random.integers(low, high))] for low, high in pairwise(bounds)]
 
     @property
     def judges(self) -> str:
