@@ -6,9 +6,10 @@ a method that overfits or was tuned on the held-out set shows. onnxruntime quant
 its batch norms folded (`ort_static.py`), and runs with its integer kernels: the ones that never saturate, and those it
 takes by default, which do on an x64 CPU without VNNI. NNCF's default for OpenVINO and LiteRT's file
 (`models/to_litert.py`) have a row where they are installed. zeropoint quantizes in a process of its own, whose peak
-memory a row states: the model, the calibration data and nothing of the peers.
+memory a row states: the model, the calibration data and nothing of the peers. Its program runs in the interpreter and
+in native code on some held-out samples; the column `differ` has the number of values of all outputs with other bits.
 
-    python bench/accuracy.py [--network efficientnet_lite0] [--calibration 64] [--heldout 128] [--held2 512]
+    python bench/accuracy.py [--network efficientnet_lite0] [--calibration 64] [--heldout 128] [--held2 512] [--exact 4]
                              [--profile fixed16 ...] [--observer output ...] [--effort balanced ...] [--budget ...]
 """
 
@@ -27,16 +28,29 @@ import zeropoint as zp
 from agreement import sqnr_db, top1_agreement
 from coverage import SUBJECTS, Subject
 from engines import SkippedError
+from same_bits import differing
 from suite import CACHE, Feed, engine_file, samples
 from zeropoint.calibrate import bar
 from zeropoint.report.counts import count_ops
 
-Run = Callable[[Feed], np.ndarray]
-"""The first output for one sample, batch axis included."""
+Run = Callable[[Feed], list[np.ndarray]]
+"""The outputs for one sample, batch axis included."""
 Noted = tuple[Run, str]
 """With a note: how long it took to quantize, and what was found."""
+WIDTH = 16
+"""Of the column `differ`."""
 T = TypeVar("T")
+
+
+def _pictures(part: str, count: int) -> list[Feed]:
+    """Crops of photographs with values from 0 to 255."""
+    from photographs import crops
+
+    return [{"input.1": 128 * image[None] + 127} for image in crops(part, count)]
+
+
 NETWORKS = {
+    "centerface": Subject("centerface.onnx", _pictures),
     **{name: subject for name, subject in SUBJECTS.items() if name != "minilm"},
     **{
         name: Subject(f"{name}.onnx", lambda part, count, name=name: samples(name, count, part))
@@ -50,7 +64,12 @@ def _session(path: Path, arithmetic: str = "precise") -> Run:
     from ort_static import session  # not where zeropoint is measured
 
     network = session(path, arithmetic)
-    return lambda feed: network.run(None, feed)[0]
+    return lambda feed: network.run(None, feed)
+
+
+def _stacked(run: Run, feeds: list[Feed]) -> list[np.ndarray]:
+    """The outputs for all samples, each in one array."""
+    return [np.concatenate(values) for values in zip(*map(run, feeds), strict=True)]
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, str]:
@@ -81,7 +100,7 @@ def nncf(name: str, data: list[Feed]) -> Noted:
     model = openvino.convert_model(CACHE / NETWORKS[name].file, example_input=data[0])
     quantized, note = _timed(lambda: nncf.quantize(model, nncf.Dataset(data), subset_size=len(data)))
     compiled = openvino.Core().compile_model(quantized, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return lambda feed: np.array(compiled(feed)[0]), note
+    return lambda feed: [np.array(value) for value in compiled(feed).values()], note
 
 
 def litert(name: str, data: list[Feed]) -> Noted:
@@ -95,27 +114,30 @@ def litert(name: str, data: list[Feed]) -> Noted:
     interpreter.allocate_tensors()
     (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
 
-    def run(feed: Feed) -> np.ndarray:
+    def run(feed: Feed) -> list[np.ndarray]:
         (value,) = feed.values()
         scale, point = given["quantization"]
         stored = np.clip(np.round(value.transpose(0, 2, 3, 1) / scale) + point, -128, 127).astype(given["dtype"])
         interpreter.set_tensor(given["index"], np.ascontiguousarray(stored))
         interpreter.invoke()
         scale, point = made["quantization"]
-        return (interpreter.get_tensor(made["index"]).astype(np.float32) - point) * np.float32(scale)
+        return [(interpreter.get_tensor(made["index"]).astype(np.float32) - point) * np.float32(scale)]
 
     return run, "quantized beforehand"
 
 
-def zeropoint(name: str, count: int, **options: str | None) -> Noted:
-    """Our integer program, made in a process of its own from `count` samples, and a line about it."""
+def zeropoint(name: str, count: int, exact: list[Feed], **options: str | None) -> tuple[Run, str, str]:
+    """Our integer program, made in a process of its own from `count` samples, and a line about it.
+
+    With the number of values that differ between native code and the interpreter on the samples `exact`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "integer.mlir"
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
             note = apart.submit(_quantized, name, count, path, options).result()
         integers = zp.load(path)
-        native, output = integers.native(), integers.outputs[0].name
-    return lambda feed: native(**feed)[output], note
+        native = integers.native()
+    return lambda feed: list(native(**feed).values()), note, differing(integers, exact)
 
 
 def _quantized(name: str, count: int, path: Path, options: dict[str, str | None]) -> str:
@@ -145,6 +167,7 @@ def main() -> None:
     parser.add_argument("--network", choices=NETWORKS, default="efficientnet_lite0")
     for part, count in zip(PARTS, (64, 128, 512), strict=True):
         parser.add_argument(f"--{part}", type=int, default=count, help=f"samples (default: {count})")
+    parser.add_argument("--exact", type=int, default=4, help="held-out samples for the interpreter (default: 4)")
     parser.add_argument("--profile", action="append", help="default: fixed16")
     parser.add_argument("--observer", action="append", help="default: output")
     parser.add_argument("--effort", action="append", help="default: none, fast, balanced, best")
@@ -155,18 +178,23 @@ def main() -> None:
     counts = {part: getattr(arguments, part) for part in PARTS}
     data = {part: NETWORKS[name].feeds(part, count) for part, count in counts.items() if count}
     float_run = _session(CACHE / NETWORKS[name].file)
-    reference = {part: np.concatenate([float_run(feed) for feed in feeds]) for part, feeds in data.items()}
-    classes = next(iter(reference.values())).ndim == 2
+    reference = {part: _stacked(float_run, feeds) for part, feeds in data.items()}
+    (first, *_) = next(iter(reference.values()))
+    classes = first.ndim == 2
+    width = max(18, 7 * len(float_run(data["calibration"][0])) + 2)
     print(f"{name}, samples: " + ", ".join(f"{len(feeds)} {part}" for part, feeds in data.items()))
-    print(f"{'SQNR dB, top-1 agreement':<36}" + "".join(f"{part:>18}" for part in data), flush=True)
+    heads = "".join(f"{part:>{width}}" for part in data) + f"{'differ':>{WIDTH}}"
+    print(f"{'SQNR dB, top-1 agreement':<36}{heads}", flush=True)
 
-    def row(label: str, run: Run, note: str = "") -> None:
+    def row(label: str, run: Run, note: str = "", differ: str = "") -> None:
         cells: list[str] = []
         for part, feeds in data.items():
-            outputs = np.concatenate([run(feed) for feed in feeds])
-            top = f"{100 * top1_agreement(reference[part], outputs):8.2f} %" if classes else ""
-            cells.append(f"{sqnr_db(reference[part], outputs):8.2f}{top}")
-        print(f"{label:<36}" + "".join(f"{cell:>18}" for cell in cells), note, flush=True)
+            outputs = _stacked(run, feeds)
+            top = f"{100 * top1_agreement(reference[part][0], outputs[0]):8.2f} %" if classes else ""
+            pairs = zip(reference[part], outputs, strict=True)
+            cells.append(", ".join(f"{sqnr_db(*pair):.2f}" for pair in pairs) + top)
+        shown = "".join(f"{cell:>{width}}" for cell in cells) + f"{differ:>{WIDTH}}"
+        print(f"{label:<36}{shown}", note, flush=True)
 
     peers: dict[str, Callable[[], Noted]] = {
         "onnxruntime, minmax, precise": lambda: onnxruntime(name, data["calibration"], "precise"),
@@ -185,8 +213,8 @@ def main() -> None:
         for observer in arguments.observer or ["output"]:
             for effort in arguments.effort or ["none", "fast", "balanced", "best"]:
                 options = {"profile": profile, "observer": observer, "effort": effort, "budget": arguments.budget}
-                run, note = zeropoint(name, counts["calibration"], **options)
-                row(f"zeropoint {profile}, {observer}, {effort}", run, note)
+                ours = zeropoint(name, counts["calibration"], data.get("heldout", [])[: arguments.exact], **options)
+                row(f"zeropoint {profile}, {observer}, {effort}", *ours)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 Inputs are made up (harmonic tones, smooth pictures), so SQNR compares arithmetic, not tasks. Every network runs in a
 process of its own: a crash or a timeout is a row. Latencies are medians in ms on one thread, of calls that alternate
 between the engines; onnxruntime's int8 is its static quantization (QDQ, u8 activations, i8 weights per channel) on the
-same samples.
+same samples. "differ" counts values whose bits native code and the interpreter do not share.
 """
 
 import argparse
@@ -35,7 +35,10 @@ REASON = 200
 
 @dataclass
 class Row:
-    """What came of one network. `stopped` names the step that failed, and why."""
+    """What came of one network. `stopped` names the step that failed, and why.
+
+    `differ` counts the values of all outputs that have other bits in native code than in the interpreter.
+    """
 
     network: str
     kind: str
@@ -48,6 +51,7 @@ class Row:
     ms: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
+    differ: str = ""
 
 
 class Measurement:
@@ -62,7 +66,7 @@ class Measurement:
 
     def run(self) -> None:
         """All steps; a line of JSON after each."""
-        for step in (self.float_peer, self.ours, self.integer_peer, self.latency):
+        for step in (self.float_peer, self.ours, self.integer_peer, self.latency, self.interpreter):
             try:
                 step()
             except Exception as error:
@@ -95,7 +99,8 @@ class Measurement:
         regions = [op for op in result.propagated.entry.ops if isinstance(op, QuantizeRegionOp) and not is_rescale(op)]
         row.kernels, row.quantized = len(regions), sum(map(is_quantized, regions))
         row.reasons = dict(Counter("; ".join(dict.fromkeys(map(_reason, piece))) for piece in islands(result)))
-        self.calls["zeropoint int8"] = _compiled(Model(result.integer))
+        self.integers = Model(result.integer)
+        self.calls["zeropoint int8"] = _compiled(self.integers)
         row.sqnr = self._sqnr("zeropoint int8")
 
     def integer_peer(self) -> None:
@@ -122,6 +127,12 @@ class Measurement:
                 call(feed)
                 taken[name].append(time.perf_counter() - start)
         self.row.ms = {name: 1e3 * statistics.median(times) for name, times in taken.items()}
+
+    def interpreter(self) -> None:
+        """The bits of native code and of the interpreter, on one sample."""
+        from same_bits import differing
+
+        self.row.differ = differing(self.integers, self.heldout[:1])
 
     def _sqnr(self, name: str) -> float:
         """Of the first output, over all samples."""
@@ -170,16 +181,16 @@ def in_a_process(name: str, arguments: list[str], timeout: float) -> Row:
 def table(rows: list[Row]) -> str:
     """Markdown: a line a network, then the islands and what stopped."""
     lines = [
-        "| network | | kernels in integers | SQNR dB | onnxruntime | ms | onnxruntime int8 | f32 | onnxruntime f32 "
-        "| quantize s | onnxruntime |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| network | | kernels in integers | differ | SQNR dB | onnxruntime | ms | onnxruntime int8 | f32 "
+        "| onnxruntime f32 | quantize s | onnxruntime |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     engines = ("zeropoint int8", "onnxruntime int8", "zeropoint f32", "onnxruntime f32")
     for row in rows:
         ms = [f"{row.ms[name]:.2f}" if name in row.ms else "" for name in engines]
         sqnr = [_number(row.sqnr, 1), _number(row.their_sqnr, 1)]
         seconds = [_number(row.seconds.get(name), 1) for name in ("quantize", "onnxruntime")]
-        cells = [row.network, row.kind, f"{row.quantized} of {row.kernels}", *sqnr, *ms, *seconds]
+        cells = [row.network, row.kind, f"{row.quantized} of {row.kernels}", row.differ, *sqnr, *ms, *seconds]
         lines.append(f"| {' | '.join(cells)} |")
     both = [row.ms for row in rows if {"zeropoint int8", "onnxruntime int8"} <= row.ms.keys()]
     if both:

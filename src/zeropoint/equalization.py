@@ -89,7 +89,7 @@ class EqualizationTrial:
         judge = judge_of(narrow, self.parts, self.platform, self.progress, self.names, self.record)
         judged = judge.judged(narrow)
         before, least = replace(before, judged=judged), self._noise(judged)
-        cut = cut_share(found, self._stated(before.fused, some(self.parts.held, FEW)))
+        cut = cut_share(found, self._stated(before.fused, some(self.parts.judging, FEW)))
         if cut > MOST_CUT:
             return before, Equalized(least.sqnr, nan, kept=False, cut=cut)
         equalized = equalize(stated)
@@ -99,7 +99,7 @@ class EqualizationTrial:
             if noise.mean > HOPELESS * least.mean and least.is_less(noise):
                 return before, Equalized(least.sqnr, noise.sqnr, kept=False, provisional=True)
             del provisional
-        judged.noise()
+        fitted = judged.noise()[self._held :].sqnr
         judged.release()  # it is kept if the second calibration loses
         # The second calibration comes on top of what the first one has left.
         give_back_memory(cycles=equalized.weights.held_bytes >= LARGE)
@@ -107,7 +107,7 @@ class EqualizationTrial:
         made = judged.judge.judged(self._passed(DECIDING_PASSES, after.program))
         noise = self._noise(made)
         kept = noise.is_better(least) and made.noise().is_significant(judged.noise())
-        return replace(after, judged=made) if kept else before, Equalized(least.sqnr, noise.sqnr, kept)
+        return replace(after, judged=made) if kept else before, Equalized(least.sqnr, noise.sqnr, kept, fitted=fitted)
 
     def _stated(self, fused: Program, samples: Samples) -> Program:
         """The fused program with the ranges of channels in some samples."""
@@ -116,9 +116,14 @@ class EqualizationTrial:
     def _passed(self, passes: Sequence[Pass], program: Program) -> Program:
         return run_all(passes, program, self.settings, self.progress)
 
+    @property
+    def _held(self) -> int:
+        """The number of samples that were held back to judge."""
+        return len(self.parts.judging)
+
     def _noise(self, judged: Judged) -> OutputNoise:
         """The noise on the held-back samples, which are the first samples of the judge."""
-        return judged.noise(range(len(some(self.parts.held))))
+        return judged.noise(range(self._held))
 
     def _provisional(self, equalized: Program, report: Report) -> Program | None:
         """The propagated program with the ranges that are known without running it; None if a range is unknown."""

@@ -21,7 +21,6 @@ from zeropoint.correct import (
     check_methods,
     correct,
     judge_of,
-    some,
 )
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.journal import CorrectionJournal, correction_journal
@@ -216,7 +215,7 @@ class Finish:
         def decide(more: Mapping[str, object]) -> Program:
             return run_all(DECIDING_PASSES, calibrated, {**self.settings, **more}, self.progress)
 
-        found, figures = try_integer_products(judged, len(some(parts.held)), decide)
+        found, figures = try_integer_products(judged, len(parts.judging), decide)
         settings = {**self.settings, **INTEGERS} if figures.kept else self.settings
         return found.program, found, figures, settings
 

@@ -44,7 +44,8 @@ def try_integer_products(
     numbers = range(held)
     before, after = judged.noise(numbers), other.noise(numbers)
     kept = _is_near(after, before) and _is_near(other.noise(), judged.noise())
-    return other if kept else judged, IntegerProducts(count, before.sqnr, after.sqnr, kept=kept)
+    fitted = judged.noise()[held:].sqnr
+    return other if kept else judged, IntegerProducts(count, before.sqnr, after.sqnr, kept=kept, fitted=fitted)
 
 
 def _is_near(noise: OutputNoise, before: OutputNoise) -> bool:

@@ -325,6 +325,23 @@ def test_validation_data_is_used_instead() -> None:
     assert parts.judges == "2 samples of the validation data"
 
 
+@pytest.mark.parametrize("kinds", [2, 3, 4, 8])
+def test_kinds_of_validation_samples_that_take_turns_all_judge(kinds: int) -> None:
+    listed = samples(64, seed=1)
+    judging = SampleParts.of(samples(9), listed).judging
+    chosen = [number for number, sample in enumerate(listed) if any(sample is one for one in judging)]
+    assert {number % kinds for number in chosen} == set(range(kinds))
+    assert [number // 4 for number in chosen] == list(range(16))
+    again = SampleParts.of(samples(9), listed).judging
+    assert all(one is other for one, other in zip(judging, again, strict=True))
+
+
+def test_sixteen_validation_samples_or_fewer_all_judge() -> None:
+    for count in (1, 15, 16):
+        listed = samples(count, seed=1)
+        assert SampleParts.of(samples(9), listed).judging == listed
+
+
 def test_few_samples_are_fitted_and_judged_at_once() -> None:
     parts = SampleParts.of(samples(3))
     assert parts.fitted == parts.held

@@ -16,13 +16,14 @@ from xdsl.dialects.builtin import StringAttr
 from networks import Network
 from zeropoint import finish
 from zeropoint.calibrate import DataError, Report, Work, collect, instrument, journal
-from zeropoint.correct import Equalized
+from zeropoint.correct import Equalized, SampleParts, judge_of
 from zeropoint.correct.channel_statistics import without_statistics
 from zeropoint.correct.effort import Corrected
 from zeropoint.correct.equalize import cut_share, equalize, sites, uneven
 from zeropoint.correct.judge import OutputNoise
 from zeropoint.correct.observe_channels import observe_channels
 from zeropoint.equalization import Calibrated, EqualizationTrial
+from zeropoint.finish import platform_of
 from zeropoint.frontend.sources import load_source
 from zeropoint.fuse import fuse
 from zeropoint.interp import ReferenceEngine
@@ -34,6 +35,7 @@ from zeropoint.ir.stablehlo import ClampOp, ConvolutionLayout, ConvolutionOp, Ma
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.text import print_program, resource_handles
 from zeropoint.pipeline import Options, quantize
+from zeropoint.progress import silent
 from zeropoint.report.explain import explain
 from zeropoint.simplify import simplify
 from zeropoint.targets import target
@@ -146,6 +148,28 @@ def test_it_is_kept_if_it_is_better_on_held_back_samples_and_the_gain_over_all_s
     assert made.corrections.equalized is not None
     assert made.corrections.equalized.kept
     assert judged == [12]
+
+
+@pytest.mark.parametrize("effort", ["balanced", "best"])
+def test_the_figure_without_corrections_is_without_equalization(effort: str) -> None:
+    found = quantize(network(2, depthwise=True), data(), Options(effort=effort), engine=ReferenceEngine()).corrections
+    none = quantize(network(2, depthwise=True), data(), Options(effort="none"), engine=ReferenceEngine())
+    judge = judge_of(none.decided, SampleParts.of(data()), platform_of(target("cpu"), ReferenceEngine(), 12, silent))
+    noise = judge.noise(none.decided)
+    assert found.equalized is not None
+    assert found.equalized.kept
+    assert found.uncorrected is not None
+    assert found.uncorrected.held == noise[:3].sqnr
+    assert found.uncorrected.calibration == noise[3:].sqnr
+    shown = f"({noise[:3].sqnr:.1f} without corrections), "
+    assert shown in found.summary()
+    assert f" dB on the 9 that were fitted ({noise[3:].sqnr:.1f}); equalize kept, " in found.summary()
+
+
+def test_a_single_fitted_sample_is_named_as_one() -> None:
+    options = Options(effort="balanced")
+    made = quantize(network(2, depthwise=True), data(1), options, validation=data(4), engine=ReferenceEngine())
+    assert " dB on the one that was fitted (" in made.corrections.summary()
 
 
 def test_it_is_undone_if_the_clamp_cuts_the_samples_that_it_is_judged_on() -> None:

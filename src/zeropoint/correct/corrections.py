@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
 
 from zeropoint.correct.methods import EQUALIZE, PRODUCTS, REFINEMENTS
 from zeropoint.ir.annotations import Fact
@@ -39,6 +40,8 @@ class Equalized:
     """Whether `after` is with provisional ranges, because equalization was undone before a second calibration."""
     cut: float = 0.0
     """The share of the channels that clamps would cut. If not 0, equalization was undone at once; `after` is NaN."""
+    fitted: float = nan
+    """The SQNR on the fitted samples before equalization, if it was measured."""
 
     def __str__(self) -> str:
         if self.cut:
@@ -56,6 +59,8 @@ class IntegerProducts:
     before: float
     after: float
     kept: bool
+    fitted: float = nan
+    """The SQNR on the fitted samples, with these contractions in float."""
 
     def __str__(self) -> str:
         those = "the contraction" if self.count == 1 else f"the {self.count} contractions"
@@ -65,7 +70,10 @@ class IntegerProducts:
 
 @dataclass(frozen=True)
 class Corrections:
-    """The result of an effort: the figures `before` and `after`, the `attempts` in order, and the method kept."""
+    """The result of an effort: the figures `before` and `after`, the `attempts` in order, and the method kept.
+
+    `before` is what the attempts start from: after equalization and integer products, where these were kept.
+    """
 
     effort: str
     judges: str
@@ -88,6 +96,14 @@ class Corrections:
     """
     refined: tuple[str, ...] = ()
     """The refinements that were kept."""
+
+    @property
+    def uncorrected(self) -> EffortFigures | None:
+        """The figures without any correction: those before equalization or integer products, if one was kept."""
+        if self.before is None:
+            return None
+        first = next((found for found in (self.equalized, self.products) if found is not None and found.kept), None)
+        return self.before if first is None else EffortFigures(first.fitted, first.before)
 
     @property
     def all_kept(self) -> tuple[str, ...]:
@@ -132,7 +148,7 @@ class Corrections:
 
     def summary(self) -> str:
         """One line: the SQNR of the worst output, and which methods were kept or undone."""
-        after, before = self.after, self.before
+        after, before = self.after, self.uncorrected
         if after is None or before is None:
             tried = ((EQUALIZE, self.equalized), (PRODUCTS, self.products))
             found = "; ".join(f"{name}: {made}, on {self.judges}" for name, made in tried if made is not None)
@@ -145,7 +161,8 @@ class Corrections:
         if self.counted:
             now, then = (100 * (1 - 10 ** (-each.held / 10)) for each in (after, before))
             return f"{now:.2f} % of the worst output equal on {self.judges} ({then:.2f} % without corrections); {tried}"
-        fitted = f", {after.calibration:.1f} dB on the {self.fitted} that were fitted ({before.calibration:.1f})"
+        those = "one that was" if self.fitted == 1 else f"{self.fitted} that were"
+        fitted = f", {after.calibration:.1f} dB on the {those} fitted ({before.calibration:.1f})"
         return (
             f"worst output {after.held:.1f} dB on {self.judges} ({before.held:.1f} without corrections)"
             f"{fitted if self.fitted else ''}; {tried}"

@@ -33,7 +33,7 @@ from zeropoint.correct.judge import Judge, Judged, OutputNoise
 from zeropoint.correct.lock_step import with_other_biases
 from zeropoint.correct.methods import CORRECTIONS as NAMES
 from zeropoint.correct.methods import DECIDED_FIRST, EQUALIZE, METHODS, PRESETS, REFINEMENTS, Platform
-from zeropoint.correct.sample_parts import SampleParts, Samples, some
+from zeropoint.correct.sample_parts import SampleParts, Samples
 from zeropoint.correct.walk import fitting
 from zeropoint.errors import OptionError
 from zeropoint.interp import masked_run
@@ -107,7 +107,7 @@ def correct(
         uncorrected=lambda: judged.run,
         journal=journal,
     )
-    trial = _Trial(program, parts, platform, progress, judge, len(some(parts.held)))
+    trial = _Trial(program, parts, platform, progress, judge, len(parts.judging))
     # The threads of NumPy's matrix library change the last digits of its sums, and poll for longer than they compute.
     with threadpool_limits(1, user_api="blas"):
         best, attempts = trial.best(names, judged)
@@ -132,7 +132,7 @@ def judge_of(
     samples take part in the figures, so that a hard one is not left out. `names` are the methods that may be tried:
     the judge finds the means that one of them needs. `record` is of calibration, on the same samples.
     """
-    samples = [*some(parts.held), *(parts.fitted if parts.apart else ())]
+    samples = [*parts.judging, *(parts.fitted if parts.apart else ())]
     means, inputs, network = None, None, None if record is None else record.of_network(reference, parts.fitted)
     tried = [METHODS[name] for name in names if name in METHODS]
     # A mask leaves positions out of what the judge observes, which the means leave out themselves.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +17,7 @@ T = TypeVar("T")
 PARTS = 4
 """One of this many samples is held back."""
 JUDGED = 16
-"""The maximum number of samples of each part for comparing outputs."""
+"""The maximum number of held-back samples for comparing outputs."""
 FEW = 4
 """The maximum number of held-back samples whose channels are observed."""
 
@@ -58,10 +60,24 @@ class SampleParts:
             return SampleParts(samples, samples, apart=False)
         return SampleParts([samples[number] for number in fitted], [samples[number] for number in held], every=samples)
 
+    @cached_property
+    def judging(self) -> Samples:
+        """The held-back samples that corrections are judged on: one of each of `JUDGED` equal stretches.
+
+        They are chosen at random, but the choice is the same for the same number of samples. Evenly spaced ones could
+        be of one kind if kinds alternate in the data.
+        """
+        count = len(self.held)
+        if count <= JUDGED:
+            return self.held
+        bounds = [number * count // JUDGED for number in range(JUDGED + 1)]
+        random = np.random.default_rng(count)
+        return [self.held[int(random.integers(low, high))] for low, high in pairwise(bounds)]
+
     @property
     def judges(self) -> str:
         """A description of the samples that corrections are judged on."""
-        count = min(len(self.held), JUDGED)
+        count = len(self.judging)
         samples = f"{count} sample{'' if count == 1 else 's'}"
         kind = "of the validation data" if self.validation else "held back" if self.apart else "of the calibration data"
         return f"{samples} {kind}"
