@@ -26,6 +26,20 @@ class Graph(openvino_graphs.Graph):
     def __init__(self) -> None:
         super().__init__()
         self.ports: dict[str, tuple[tuple[int, ...], Type, type[np.integer]]] = {}
+        self.integer_ports: dict[str, type[np.integer]] = {}
+        """The types of inputs and outputs that are stored integers."""
+
+    def stored_input(self, shape: tuple[int, ...], kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        """An input of stored integers, dequantized."""
+        name = f"x{len(self.ports)}"
+        self.ports[name], self.integer_ports[name] = (shape, kind, dtype), dtype
+        return self.node("DequantizeLinear", name, *self._parameters(kind, dtype))
+
+    def stored_output(self, value: str, kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        """An output of stored integers."""
+        name = self.node("QuantizeLinear", value, *self._parameters(kind, dtype))
+        self.integer_ports[name] = dtype
+        return name
 
     def input(self, shape: tuple[int, ...], kind: Type, dtype: type[np.integer] = np.uint8) -> str:
         name = f"x{len(self.ports)}"
@@ -55,17 +69,21 @@ class Graph(openvino_graphs.Graph):
 
 def is_predicted(graph: Graph, outputs: list[str], path: Path, given: Mapping[str, Array] | None = None) -> None:
     """Whether OpenVINO's results are predicted, for random integers of the inputs' types or the numbers `given`."""
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, port[0]) for name, port in graph.ports.items()]
-    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    kinds = {name: helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for name, dtype in graph.integer_ports.items()}
+    shapes = {name: port[0] for name, port in graph.ports.items()} | dict.fromkeys(outputs)
+    ports, made = (
+        [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shapes[name]) for name in names]
+        for names in (graph.ports, outputs)
+    )
     proto = helper.make_graph(graph.nodes, "g", ports, made, graph.weights)
     model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     result = quantize(load_onnx_model(model, {}), [], Options(target="openvino-vnni"))
     export_program(result.propagated, path / "m.onnx")
     file, predict = OpenVinoFile(path / "m.onnx"), Interpreter(result.quantized)
-    sample = {
-        name: ((graph.random.integers(0, 256, shape) + np.iinfo(dtype).min - zero) * scale).astype(np.float32)
-        for name, (shape, (scale, zero), dtype) in graph.ports.items()
-    }
+    sample = dict[str, Array]()
+    for name, (shape, (scale, zero), dtype) in graph.ports.items():
+        stored = graph.random.integers(0, 256, shape) + np.iinfo(dtype).min
+        sample[name] = stored.astype(dtype) if name in kinds else ((stored - zero) * scale).astype(np.float32)
     sample.update(given or {})
     expected = predict(sample)
     for name, found in file(sample).items():

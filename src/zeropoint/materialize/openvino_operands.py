@@ -18,7 +18,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizeRegionOp,
+    StorageCastOp,
+    UniformQuantizedType,
+    stored_array,
+)
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.kernel import MaterializedKernel
@@ -118,11 +125,11 @@ class FileOperand:
     def is_cast(self) -> bool:
         """Whether the op in the file reads a pair of casts.
 
-        Stored integers that are concatenated or clipped are only dequantized.
+        Stored integers that are concatenated, clipped or inputs of the program are only dequantized.
         """
         maker = self.maker
         if maker is None:
-            return True
+            return self.is_reshaped or not _is_integer_input(self.source)
         return maker.logical_kernel.data != JOINED and not _is_clipped(maker, self.kernel.weights)
 
     @property
@@ -277,6 +284,12 @@ def _is_matrix(source: SSAValue) -> bool:
     """Whether a value is a product of matrices."""
     maker = defining_op(source)
     return isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in MATRICES
+
+
+def _is_integer_input(value: SSAValue) -> bool:
+    """Whether a value is an input of the program that is stored integers."""
+    cast = value.owner.input.owner if isinstance(value.owner, DequantizeCastOp) else value.owner
+    return isinstance(cast, StorageCastOp)
 
 
 def _only_repeats(region: QuantizeRegionOp) -> bool:

@@ -11,12 +11,12 @@ from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL, SHARED_BIAS
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize import elementwise, onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
+from zeropoint.materialize.openvino_constants import ONE
 from zeropoint.materialize.openvino_floats import (
     REASON,
     above_zero,
@@ -100,9 +100,7 @@ def subtract(kernel: MaterializedKernel) -> SSAValue:
         made, above = held_parameters(kernel)
         by = RangeFactors.of(made, unit if is_reversed else None)
         return requantized(run, UnroundedFloats(value), by, above)
-    if is_reversed:
-        return stored_again(run, value, unit, is_stored=is_stored(kernel))
-    return run.made(hlo.UniformQuantizeOp(value, with_element(value, kernel.output_type)))
+    return stored_again(run, value, unit if is_reversed else ONE, is_stored=is_stored(kernel))
 
 
 def _total(
