@@ -348,9 +348,9 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     """The value requantized to the result's type, with one rounding."""
     given, wanted = element_of(value), kernel.output_type
-    if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
+    if given == wanted or not isinstance(given, UniformQuantizedType) or given.is_sub_channel:
         return value
-    run, unit = FloatArithmetic(kernel, REASON), np.float32(given.scale)
+    run, unit = FloatArithmetic(kernel, REASON, given.axis), np.float32(of_dtype(given).scale)
     steps = run.to(run.centred(value, given), f32)
     return kept(run, steps, given, *moved_ends(of_dtype(wanted), unit)) or stored_again(run, steps, unit)
 

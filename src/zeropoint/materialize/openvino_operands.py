@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import (
     DequantizeCastOp,
@@ -270,6 +271,28 @@ def shape_in_file(
     if not takes_followers(source, kind, weights):
         return tuple(constant)
     return tuple(result) if len(constant) <= CHANNELS else (*constant[:-1], result[-1])
+
+
+def channel_axis(operands: Sequence[FileOperand]) -> int | None:
+    """The dimension along which computed operands have a scale per channel."""
+    return next((operand.kind.axis for operand in operands if operand.kind.axis is not None), None)
+
+
+def has_channels(operands: Sequence[FileOperand]) -> bool:
+    """Whether two values of 8 bits are computed of which one or both have a scale for each index of one dimension."""
+    kernel, axis = operands[0].kernel, channel_axis(operands)
+    result = kernel.output_type
+    if axis is None or not result.is_per_layer or result.storage.type.width != 8:
+        return False
+    return all(
+        operand.kind.storage.type.width == 8
+        and operand.kind.axis in (None, axis)
+        and not operand.kind.is_sub_channel
+        and len(shape_of(operand.outer)) == len(shape_of(operand.value))
+        and constant_array(kernel.values[operand.argument], kernel.weights) is None
+        for operand in operands
+        if operand.argument is not None
+    )
 
 
 def is_by_channel(shape: Sequence[int]) -> bool:
