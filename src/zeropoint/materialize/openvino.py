@@ -125,10 +125,10 @@ def _own_scales(kernel: MaterializedKernel, op: ContractionOp) -> Array | None:
 
 
 def _take_one_scale(kernel: MaterializedKernel, data: SSAValue) -> None:
-    """Give data with a scale per channel one scale, 1, for the same integers."""
+    """Give data with a scale per channel and one zero point one scale, 1, for the same integers."""
     given, value = kernel.type_of(data), kernel.values[data]
     integers = kernel.insert(StorageCastOp(value, with_element(value, given.storage.mlir_type)), kernel.region)
-    one = UniformQuantizedType.per_layer(given.storage, 1.0)
+    one = UniformQuantizedType.per_layer(given.storage, 1.0, int(given.zero_points.flat[0]))
     kernel.values[data] = kernel.insert(StorageCastOp(integers.result, with_element(value, one)), kernel.region).result
 
 
