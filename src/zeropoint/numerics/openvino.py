@@ -45,6 +45,9 @@ A product with positive constants is one of q1 - z1 at the scales fl(s1 * c). A 
 numbers, r = fma(q, `real_steps`); if z2 is 0, of the first, times s2, and of q2. With other readers, and without casts
 of its own, r = fl((q - z) * s). Both products are quantized as values that are stored again.
 
+Operands of sums and products may have a scale for each channel; these numbers are then one for each channel, too.
+Stored integers that are inputs of the program have no casts of their own.
+
 A mean divides the sum of stored integers by their number: v = fl(sum / count), or over windows fl(sum * fl(1 / count)).
 Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided by s_in, and fl(z_in * scale) subtracted
 from the shift.
