@@ -49,9 +49,10 @@ class FloatArithmetic:
 
     def filled(self, like: SSAValue, number: Numbers) -> SSAValue:
         """A number, or one for each index of the dimension, broadcast to the type of `like`."""
-        if np.size(number) > 1:
+        if np.ndim(number):
+            assert self.axis is not None  # the numbers are those of types with this dimension
             numbers = self.kernel.constant(np.asarray(number, element_dtype(element_of(like))))
-            return self.made(hlo.BroadcastInDimOp(numbers, like.type, [self.axis or 0]))
+            return self.made(hlo.BroadcastInDimOp(numbers, like.type, [self.axis]))
         made = repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
         if isinstance(made.owner, hlo.BroadcastInDimOp) and element_of(made) != i32:
             self.excuse(made)
@@ -97,7 +98,7 @@ class FloatArithmetic:
         """value clamped to [low, high]."""
         dtype = element_dtype(element_of(value))
         bounds = [
-            self.filled(value, bound) if np.size(bound) > 1 else self.kernel.constant(np.array(bound, dtype))
+            self.filled(value, bound) if np.ndim(bound) else self.kernel.constant(np.array(bound, dtype))
             for bound in (low, high)
         ]
         return self.made(hlo.ClampOp(bounds[0], value, bounds[1]))
