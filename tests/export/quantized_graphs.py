@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from export import openvino_graphs
 from zeropoint.export import export_program
@@ -16,8 +16,8 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 from zeropoint.pipeline import Options, quantize
 
-Type = tuple[float, int]
-"""Scale and zero point of a u8 value."""
+Type = tuple[float | tuple[float, ...], int | tuple[int, ...]]
+"""Scale and zero point of a value of 8 bits, or those of every channel of an image."""
 
 
 class Graph(openvino_graphs.Graph):
@@ -26,6 +26,26 @@ class Graph(openvino_graphs.Graph):
     def __init__(self) -> None:
         super().__init__()
         self.ports: dict[str, tuple[tuple[int, ...], Type, type[np.integer]]] = {}
+        self.integer_ports: dict[str, type[np.integer]] = {}
+        """The types of inputs and outputs that are stored integers."""
+
+    def stored_input(self, shape: tuple[int, ...], kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        """An input of stored integers, dequantized."""
+        name = f"x{len(self.ports)}"
+        self.ports[name], self.integer_ports[name] = (shape, kind, dtype), dtype
+        return self.dequantized(name, kind, dtype)
+
+    def dequantized(self, value: str, kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        """The real numbers of stored integers."""
+        axis = {"axis": 1} if np.ndim(kind[0]) else {}
+        return self.node("DequantizeLinear", value, *self._parameters(kind, dtype), **axis)
+
+    def stored_output(self, value: str, kind: Type, dtype: type[np.integer] = np.uint8) -> str:
+        """An output of stored integers."""
+        axis = {"axis": 1} if np.ndim(kind[0]) else {}
+        name = self.node("QuantizeLinear", value, *self._parameters(kind, dtype), **axis)
+        self.integer_ports[name] = dtype
+        return name
 
     def input(self, shape: tuple[int, ...], kind: Type, dtype: type[np.integer] = np.uint8) -> str:
         name = f"x{len(self.ports)}"
@@ -34,12 +54,33 @@ class Graph(openvino_graphs.Graph):
 
     def cast(self, value: str, kind: Type, dtype: type[np.integer] = np.uint8) -> str:
         made = self.node("QuantizeLinear", value, *self._parameters(kind, dtype))
-        return self.node("DequantizeLinear", made, *self._parameters(kind, dtype))
+        return self.dequantized(made, kind, dtype)
 
     def stored(self, shape: tuple[int, ...], kind: Type, dtype: type[np.integer] = np.uint8) -> str:
         info = np.iinfo(dtype)
         array = self.random.integers(max(info.min, -60), info.max + 1, shape).astype(dtype)
-        return self.node("DequantizeLinear", self._added(array), *self._parameters(kind, dtype))
+        return self.dequantized(self._added(array), kind, dtype)
+
+    def model_of(self, outputs: list[str]) -> ModelProto:
+        """The model with these outputs."""
+        kinds = {name: helper.np_dtype_to_tensor_dtype(np.dtype(kind)) for name, kind in self.integer_ports.items()}
+        shapes = {name: shape for name, (shape, *_) in self.ports.items()} | dict.fromkeys(outputs)
+        ports, made = (
+            [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shapes[name]) for name in names]
+            for names in (self.ports, outputs)
+        )
+        proto = helper.make_graph(self.nodes, "g", ports, made, self.weights)
+        return helper.make_model(proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def sample(self) -> dict[str, Array]:
+        """Random integers of the inputs' types, as real numbers where a port has these."""
+        sample = dict[str, Array]()
+        for name, (shape, (scale, zero), dtype) in self.ports.items():
+            stored = self.random.integers(0, 256, shape) + np.iinfo(dtype).min
+            scales, zeros = (np.reshape(number, (-1, 1, 1)) if np.ndim(number) else number for number in (scale, zero))
+            real = ((stored - zeros) * scales).astype(np.float32)
+            sample[name] = stored.astype(dtype) if name in self.integer_ports else real
+        return sample
 
     def integers(self, *numbers: int) -> str:
         return self._added(np.array(numbers))
@@ -55,18 +96,10 @@ class Graph(openvino_graphs.Graph):
 
 def is_predicted(graph: Graph, outputs: list[str], path: Path, given: Mapping[str, Array] | None = None) -> None:
     """Whether OpenVINO's results are predicted, for random integers of the inputs' types or the numbers `given`."""
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, port[0]) for name, port in graph.ports.items()]
-    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    proto = helper.make_graph(graph.nodes, "g", ports, made, graph.weights)
-    model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    result = quantize(load_onnx_model(model, {}), [], Options(target="openvino-vnni"))
+    result = quantize(load_onnx_model(graph.model_of(outputs), {}), [], Options(target="openvino-vnni"))
     export_program(result.propagated, path / "m.onnx")
     file, predict = OpenVinoFile(path / "m.onnx"), Interpreter(result.quantized)
-    sample = {
-        name: ((graph.random.integers(0, 256, shape) + np.iinfo(dtype).min - zero) * scale).astype(np.float32)
-        for name, (shape, (scale, zero), dtype) in graph.ports.items()
-    }
-    sample.update(given or {})
+    sample = {**graph.sample(), **(given or {})}
     expected = predict(sample)
     for name, found in file(sample).items():
         np.testing.assert_array_equal(found, expected[name])

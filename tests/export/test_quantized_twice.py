@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import zeropoint as zp
+from export.quantized_graphs import Graph, Type
 from zeropoint.export import ExportOptions, export_program
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.frontend import load_model
@@ -73,3 +75,26 @@ def test_a_float_result_comes_back_with_the_types_of_both_readers(tmp_path: Path
     for sample in samples:
         expected = Interpreter(first.quantized)(sample)["y"]
         np.testing.assert_array_equal(Interpreter(again.quantized)(sample)["y"], expected)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_integers_and_floats_of_two_types_are_those_of_one_convolution(is_first: bool, tmp_path: Path) -> None:
+    """The import was an error: found two pinned types."""
+    graph, path = Graph(), tmp_path / "m.onnx"
+    weights = graph.stored((3, 4, 3, 3), (0.01, 0), np.int8)
+    value = graph.node("Conv", graph.stored_input((1, 4, 6, 6), (0.02, 128)), weights)
+    kinds: list[Type] = [(0.05, 193), (0.1, 0)]
+    made = [graph.cast(value, kinds[0]), graph.stored_output(value, kinds[1])]
+    model = graph.model_of(made if is_first else made[::-1])
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    program = zp.quantize(model, target="onnxruntime")
+    program.export(path)
+    ours = onnxruntime.InferenceSession(path)
+    for _ in range(3):
+        sample = graph.sample()
+        expected = program(**sample)
+        for session in (theirs, ours):
+            for name, array in zip(expected, session.run(list(expected), sample), strict=True):
+                np.testing.assert_array_equal(array, expected[name])

@@ -5,31 +5,43 @@
 %1 = quant.qcast %0 : ... to tensor<4x!quant.uniform<u8:f32, 0.02:128>>
 ```
 OpenVINO computes one operand of a difference in steps of the other, as those of a sum. A row of its table would give
-types to other differences, too, which need none (`cast_kernels` in a target's table).
+types to other differences, too, which need none (`cast_kernels` in a target's table). So it is with sums, products and
+concatenations of values that have a scale per channel, of which no row speaks (`channel_scales`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, SSAValue
 
 from zeropoint.ir.annotations import DEMANDS, FLOAT_REASON, Fact, state_facts
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType
 from zeropoint.ir.tensors import shape_of
 from zeropoint.ir.weights import Weights
-from zeropoint.materialize.file_contractions import read_type, type_at
+from zeropoint.materialize.file_contractions import BYTE, read_type, type_at
 from zeropoint.materialize.join_functions import is_byte, without_casts
 from zeropoint.materialize.openvino_sums import is_alone_behind_convolution
 from zeropoint.targets.logical_kernels import CONTRACTIONS
 
+BY_CHANNEL = ("add", "concatenate", "multiply")
+"""Kernels with rows for operands of one scale each."""
+
 
 def take_cast_types(region: QuantizeRegionOp, weights: Weights) -> None:
-    """Give a region the types of its operands and readers, in place, if each has one scale and 8 bits."""
+    """Give a region the types of its operands and readers, in place, if they are as follows.
+
+    Each has 8 bits. The result has one scale; the operands may have one for each index of one dimension. Kernels with
+    rows have such an operand.
+    """
     if region.is_quantized or DEMANDS in region.attributes or len({*region.inputs}) < len(region.inputs):
         return
     given = [read_type(value) for value in region.inputs]
     made = list({type_at(use) for value in region.outputs for use in value.uses})
-    if len(made) != 1 or not all(map(is_byte, (*given, *made))):
+    if len(made) != 1 or not all(map(is_byte, made)) or not _have_bytes(given):
+        return
+    if region.logical_kernel.data in BY_CHANNEL and all(map(is_byte, given)):
         return
     # Files keep differences with the results of other contractions apart (`export/onnx/differences.py`).
     products = [value for value in map(without_casts, region.inputs) if _is_product(value)]
@@ -42,6 +54,12 @@ def take_cast_types(region: QuantizeRegionOp, weights: Weights) -> None:
     region.operands = list(map(without_casts, region.inputs))
     region.attributes.pop(FLOAT_REASON, None)
     state_facts(region, [Fact("parameters", str(kind), "kernel", "its readers") for kind in specs[1]])
+
+
+def _have_bytes(kinds: Sequence[UniformQuantizedType | None]) -> bool:
+    """Whether values have 8 bits, and one scale or one for each index of one dimension."""
+    found = [kind for kind in kinds if kind is not None and kind.storage.type.width == BYTE and not kind.is_sub_channel]
+    return len(found) == len(kinds) and len({kind.axis for kind in found if kind.axis is not None}) <= 1
 
 
 def _is_product(value: SSAValue) -> bool:

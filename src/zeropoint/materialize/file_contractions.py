@@ -108,7 +108,7 @@ class FileContraction:
             return False
         if any(kind.axis != CHANNELS or (kind.zero_points != kind.zero_points.flat[0]).any() for kind in by_channel):
             return False
-        return self.data.is_per_layer or (self._has_a_channel_per_group() and not self.data.zero_points.any())
+        return self.data.is_per_layer or self._has_a_channel_per_group()
 
     def _has_a_channel_per_group(self) -> bool:
         return isinstance(self.op, ConvolutionOp) and self.op.feature_group_count.value.data == len(self.data.scales)

@@ -16,19 +16,26 @@ from zeropoint.ir.annotations import FLOAT_REASON, KERNEL
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import Storage, StorageCastOp, UniformQuantizedType
-from zeropoint.ir.tensors import element_dtype, element_of, with_element
+from zeropoint.ir.tensors import Array, element_dtype, element_of, with_element
 from zeropoint.materialize.kernel import MaterializedKernel
 from zeropoint.materialize.storage import repeated
+from zeropoint.numerics.openvino import PerChannel
 
 WORD = Storage.of("i32")
+Numbers = float | np.float32 | Array
+"""One number, or one for each index of a dimension."""
 
 
 @dataclass(frozen=True)
 class FloatArithmetic:
-    """Emits ops before a kernel's region. `reason` says why they are float."""
+    """Emits ops before a kernel's region. `reason` says why they are float.
+
+    Numbers are one each, or one for each index of the dimension `axis`.
+    """
 
     kernel: MaterializedKernel
     reason: str
+    axis: int | None = None
 
     def made(self, op: Operation) -> SSAValue:
         """Insert an op and return its result. A float op gets the reason."""
@@ -40,8 +47,12 @@ class FloatArithmetic:
         """`value` converted to another element type."""
         return self.made(hlo.ConvertOp(value, with_element(value, element)))
 
-    def filled(self, like: SSAValue, number: float | np.float32) -> SSAValue:
-        """A number broadcast to the type of `like`."""
+    def filled(self, like: SSAValue, number: Numbers) -> SSAValue:
+        """A number, or one for each index of the dimension, broadcast to the type of `like`."""
+        if np.ndim(number):
+            assert self.axis is not None  # the numbers are those of types with this dimension
+            numbers = self.kernel.constant(np.asarray(number, element_dtype(element_of(like))))
+            return self.made(hlo.BroadcastInDimOp(numbers, like.type, [self.axis]))
         made = repeated(self.kernel, number, like)  # pyright: ignore[reportArgumentType] (of any dtype)
         if isinstance(made.owner, hlo.BroadcastInDimOp) and element_of(made) != i32:
             self.excuse(made)
@@ -54,19 +65,27 @@ class FloatArithmetic:
         op.attributes[FLOAT_REASON] = StringAttr(self.reason)
         op.attributes[KERNEL] = self.kernel.region.logical_kernel
 
-    def plus(self, value: SSAValue, number: float | np.float32) -> SSAValue:
+    def plus(self, value: SSAValue, number: Numbers) -> SSAValue:
         """value + number."""
-        return self.made(hlo.AddOp(value, self.filled(value, number))) if number else value
+        return self.made(hlo.AddOp(value, self.filled(value, number))) if np.any(number) else value
 
-    def times(self, value: SSAValue, number: float | np.float32) -> SSAValue:
+    def times(self, value: SSAValue, number: Numbers) -> SSAValue:
         """value * number."""
         return self.made(hlo.MultiplyOp(value, self.filled(value, number)))
 
     def centred(self, value: SSAValue, like: UniformQuantizedType) -> SSAValue:
         """The stored integers of a quantized value minus their zero point, as i32."""
+        if like.axis is not None:
+            return self.plus(self._whole(value, like), -like.zero_points)
         wide = UniformQuantizedType.per_layer(WORD, like.scale)
         quantized = self.made(hlo.UniformQuantizeOp(value, with_element(value, wide)))
         return self.made(StorageCastOp(quantized, with_element(value, i32)))
+
+    def _whole(self, value: SSAValue, like: UniformQuantizedType) -> SSAValue:
+        """The stored integers of a quantized value with a scale per channel: those of one with scale 1."""
+        integers = self.made(StorageCastOp(value, with_element(value, like.storage.mlir_type)))
+        one = UniformQuantizedType.per_layer(like.storage, 1.0)
+        return self.centred(self.made(StorageCastOp(integers, with_element(value, one))), one)
 
     def stored(self, integers: SSAValue) -> SSAValue:
         """The kernel's result from centred i32 integers, clamped to its storage."""
@@ -75,10 +94,13 @@ class FloatArithmetic:
         quantized = self.made(StorageCastOp(integers, with_element(integers, wide)))
         return self.made(hlo.UniformQuantizeOp(quantized, with_element(integers, kind)))
 
-    def clamped(self, value: SSAValue, low: float | np.float32, high: float | np.float32) -> SSAValue:
+    def clamped(self, value: SSAValue, low: Numbers, high: Numbers) -> SSAValue:
         """value clamped to [low, high]."""
         dtype = element_dtype(element_of(value))
-        bounds = [self.kernel.constant(np.array(bound, dtype)) for bound in (low, high)]
+        bounds = [
+            self.filled(value, bound) if np.ndim(bound) else self.kernel.constant(np.array(bound, dtype))
+            for bound in (low, high)
+        ]
         return self.made(hlo.ClampOp(bounds[0], value, bounds[1]))
 
     def rounded(self, value: SSAValue, zero_point: int = 0) -> SSAValue:
@@ -89,12 +111,12 @@ class FloatArithmetic:
         whole = self.to(self.made(hlo.RoundNearestEvenOp(value)), i32)
         return self.stored(self.plus(whole, -zero_point))
 
-    def fused(self, value: SSAValue, factor: np.float32, addend: SSAValue | np.float32) -> SSAValue:
+    def fused(self, value: SSAValue, factor: PerChannel, addend: SSAValue | PerChannel) -> SSAValue:
         """fma(value, factor, addend) of f32: the product is exact in f64, the sum in f64 is rounded to f32."""
-        product = self.times(self.to(value, f64), float(factor))
+        product = self.times(self.to(value, f64), np.asarray(factor, np.float64))
         if isinstance(addend, SSAValue):
             return self.to(self.made(hlo.AddOp(product, self.to(addend, f64))), f32)
-        return self.to(self.plus(product, float(addend)), f32)
+        return self.to(self.plus(product, np.asarray(addend, np.float64)), f32)
 
 
 def _wide_by_channel(kind: UniformQuantizedType) -> UniformQuantizedType:

@@ -125,10 +125,10 @@ def _own_scales(kernel: MaterializedKernel, op: ContractionOp) -> Array | None:
 
 
 def _take_one_scale(kernel: MaterializedKernel, data: SSAValue) -> None:
-    """Give data with a scale per channel one scale, 1, for the same integers."""
+    """Give data with a scale per channel and one zero point one scale, 1, for the same integers."""
     given, value = kernel.type_of(data), kernel.values[data]
     integers = kernel.insert(StorageCastOp(value, with_element(value, given.storage.mlir_type)), kernel.region)
-    one = UniformQuantizedType.per_layer(given.storage, 1.0)
+    one = UniformQuantizedType.per_layer(given.storage, 1.0, int(given.zero_points.flat[0]))
     kernel.values[data] = kernel.insert(StorageCastOp(integers.result, with_element(value, one)), kernel.region).result
 
 
@@ -348,9 +348,9 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     """The value requantized to the result's type, with one rounding."""
     given, wanted = element_of(value), kernel.output_type
-    if given == wanted or not isinstance(given, UniformQuantizedType) or not given.is_per_layer:
+    if given == wanted or not isinstance(given, UniformQuantizedType) or given.is_sub_channel:
         return value
-    run, unit = FloatArithmetic(kernel, REASON), np.float32(given.scale)
+    run, unit = FloatArithmetic(kernel, REASON, given.axis), np.float32(of_dtype(given).scale)
     steps = run.to(run.centred(value, given), f32)
     return kept(run, steps, given, *moved_ends(of_dtype(wanted), unit)) or stored_again(run, steps, unit)
 

@@ -56,7 +56,7 @@ def of_dtype(kind: UniformQuantizedType) -> AffineParameters:
 
 def above_zero(run: FloatArithmetic, value: SSAValue, kind: UniformQuantizedType, zero: int = 0) -> SSAValue:
     """Stored integers minus `zero`, in f32."""
-    return run.to(run.plus(run.centred(value, kind), kind.zero_point - zero), f32)
+    return run.to(run.plus(run.centred(value, kind), of_dtype(kind).zero_point - zero), f32)
 
 
 def requantized(run: FloatArithmetic, of: UnroundedFloats, by: RangeFactors, moved: int = 0) -> SSAValue:
@@ -80,17 +80,17 @@ def real_of(run: FloatArithmetic, of: UnroundedFloats) -> SSAValue:
     return of.value if of.unit is None else run.made(hlo.MultiplyOp(of.value, along(run, of.value, of.unit, of.axis)))
 
 
-def stored_again(run: FloatArithmetic, value: SSAValue, unit: np.float32, *, is_stored: bool = True) -> SSAValue:
+def stored_again(run: FloatArithmetic, value: SSAValue, unit: PerChannel, *, is_stored: bool = True) -> SSAValue:
     """Multiples of `unit`, in f32, quantized to the result's type with two roundings before the last.
 
     `is_stored`: the result is stored as integers, not dequantized in the same kernel as an output of the program.
     """
     result = of_dtype(run.kernel.output_type)
     k, shift = rescaling(*moved_ends(result, unit))
-    product = run.times(value, np.float32(k))
+    product = run.times(value, k)
     if is_stored and is_symmetric(shift, result):
         return stored(run, product)
-    return stored_steps(run, run.plus(product, np.float32(shift)))
+    return stored_steps(run, run.plus(product, shift))
 
 
 def kept(

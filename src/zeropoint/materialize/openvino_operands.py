@@ -17,8 +17,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from zeropoint.ir import stablehlo as hlo
 from zeropoint.ir.bounds import Bounds
+from zeropoint.ir.constants import constant_array
 from zeropoint.ir.definitions import defining_op
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp, UniformQuantizedType, stored_array
+from zeropoint.ir.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizeRegionOp,
+    StorageCastOp,
+    UniformQuantizedType,
+    stored_array,
+)
 from zeropoint.ir.tensors import element_of, shape_of
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize.kernel import MaterializedKernel
@@ -118,11 +126,11 @@ class FileOperand:
     def is_cast(self) -> bool:
         """Whether the op in the file reads a pair of casts.
 
-        Stored integers that are concatenated or clipped are only dequantized.
+        Stored integers that are concatenated, clipped or inputs of the program are only dequantized.
         """
         maker = self.maker
         if maker is None:
-            return True
+            return self.is_reshaped or not _is_integer_input(self.source)
         return maker.logical_kernel.data != JOINED and not _is_clipped(maker, self.kernel.weights)
 
     @property
@@ -265,6 +273,28 @@ def shape_in_file(
     return tuple(result) if len(constant) <= CHANNELS else (*constant[:-1], result[-1])
 
 
+def channel_axis(operands: Sequence[FileOperand]) -> int | None:
+    """The dimension along which computed operands have a scale per channel."""
+    return next((operand.kind.axis for operand in operands if operand.kind.axis is not None), None)
+
+
+def has_channels(operands: Sequence[FileOperand]) -> bool:
+    """Whether two values of 8 bits are computed of which one or both have a scale for each index of one dimension."""
+    kernel, axis = operands[0].kernel, channel_axis(operands)
+    result = kernel.output_type
+    if axis is None or not result.is_per_layer or result.storage.type.width != 8:
+        return False
+    return all(
+        operand.kind.storage.type.width == 8
+        and operand.kind.axis in (None, axis)
+        and not operand.kind.is_sub_channel
+        and len(shape_of(operand.outer)) == len(shape_of(operand.value))
+        and constant_array(kernel.values[operand.argument], kernel.weights) is None
+        for operand in operands
+        if operand.argument is not None
+    )
+
+
 def is_by_channel(shape: Sequence[int]) -> bool:
     """Whether OpenVINO changes the range of the result by a constant, instead of computing with its elements.
 
@@ -277,6 +307,12 @@ def _is_matrix(source: SSAValue) -> bool:
     """Whether a value is a product of matrices."""
     maker = defining_op(source)
     return isinstance(maker, QuantizeRegionOp) and maker.logical_kernel.data in MATRICES
+
+
+def _is_integer_input(value: SSAValue) -> bool:
+    """Whether a value is an input of the program that is stored integers."""
+    cast = value.owner.input.owner if isinstance(value.owner, DequantizeCastOp) else value.owner
+    return isinstance(cast, StorageCastOp)
 
 
 def _only_repeats(region: QuantizeRegionOp) -> bool:

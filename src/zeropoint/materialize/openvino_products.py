@@ -21,8 +21,8 @@ from zeropoint.materialize.openvino_constants import (
 )
 from zeropoint.materialize.openvino_floats import REASON, above_zero, of_dtype, stored_again
 from zeropoint.materialize.openvino_held import held_operand, is_stored
-from zeropoint.materialize.openvino_operands import FileOperand, expressed, is_by_channel
-from zeropoint.numerics.openvino import real_steps
+from zeropoint.materialize.openvino_operands import FileOperand, channel_axis, expressed, has_channels, is_by_channel
+from zeropoint.numerics.openvino import PerChannel, real_steps
 from zeropoint.numerics.storage import dtype_range
 
 
@@ -30,10 +30,12 @@ def multiply(kernel: MaterializedKernel) -> SSAValue:
     """A product with a constant, or of two values. One that is no such product of bytes is as in onnxruntime."""
     op = next(op for op in kernel.body if isinstance(op, hlo.MultiplyOp))
     pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
-    if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
+    if any(operand.argument is None for operand in pair):
+        return onnxruntime.multiply(kernel)
+    if not is_of_bytes(kernel) and not has_channels(pair):
         return onnxruntime.multiply(kernel)
     constants = [real_constant(kernel, operand) for operand in op.operands]
-    run, values = FloatArithmetic(kernel, REASON), operands_of(kernel, op)
+    run, values = FloatArithmetic(kernel, REASON, channel_axis(pair)), operands_of(kernel, op)
     for number, constant in enumerate(constants):
         if constant is not None and constants[1 - number] is None:
             return bounded(kernel, _with_constant(run, values[1 - number], pair[1 - number], constant))
@@ -54,13 +56,13 @@ def _product(run: FloatArithmetic, values: list[SSAValue], pair: tuple[FileOpera
     """Real numbers times real numbers, or times the stored integers of the other operand if its zero point is 0."""
     number = expressed(pair)
     term, other = pair[number], pair[1 - number]
-    if held_operand(run.kernel, other.source, other.kind)[0].zero:
+    if np.any(held_operand(run.kernel, other.source, other.kind)[0].zero):
         return run.made(hlo.MultiplyOp(_real(run, values[0], pair[0], ONE), _real(run, values[1], pair[1], ONE)))
     whole = run.to(run.centred(values[1 - number], other.kind), f32)
-    return run.made(hlo.MultiplyOp(_real(run, values[number], term, np.float32(other.kind.scale)), whole))
+    return run.made(hlo.MultiplyOp(_real(run, values[number], term, np.float32(of_dtype(other.kind).scale)), whole))
 
 
-def _real(run: FloatArithmetic, value: SSAValue, operand: FileOperand, factor: np.float32) -> SSAValue:
+def _real(run: FloatArithmetic, value: SSAValue, operand: FileOperand, factor: PerChannel) -> SSAValue:
     """The real numbers of an operand times a factor."""
     kind = operand.kind
     if not operand.is_folded:

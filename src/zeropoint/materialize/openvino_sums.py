@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -11,12 +13,12 @@ from zeropoint.ir.annotations import FLOAT_REASON, FUNCTION, KERNEL, SHARED_BIAS
 from zeropoint.ir.bounds import Bounds
 from zeropoint.ir.definitions import defining_op
 from zeropoint.ir.quant import QuantizeRegionOp, UniformQuantizedType
-from zeropoint.ir.tensors import with_element
 from zeropoint.ir.weights import Weights
 from zeropoint.materialize import elementwise, onnxruntime
 from zeropoint.materialize.float_arithmetic import FloatArithmetic, bounded, is_of_bytes, operands_of
 from zeropoint.materialize.kernel import MaterializedKernel, UnroundedFloats
 from zeropoint.materialize.openvino_constant_sums import constant_sum
+from zeropoint.materialize.openvino_constants import ONE
 from zeropoint.materialize.openvino_floats import (
     REASON,
     above_zero,
@@ -27,8 +29,8 @@ from zeropoint.materialize.openvino_floats import (
     times,
 )
 from zeropoint.materialize.openvino_held import CONVOLUTIONS, held_operand, held_parameters, is_stored
-from zeropoint.materialize.openvino_operands import FileOperand, expressed, origin
-from zeropoint.numerics.openvino import HeldOperand, RangeFactors, SumTerm, term_steps, term_zero
+from zeropoint.materialize.openvino_operands import FileOperand, channel_axis, expressed, has_channels, origin
+from zeropoint.numerics.openvino import HeldOperand, PerChannel, RangeFactors, SumTerm, term_steps, term_zero
 from zeropoint.numerics.storage import dtype_range
 from zeropoint.targets.logical_kernels import CONTRACTIONS, PASSES_ELEMENTS, REDUCTIONS
 
@@ -45,15 +47,17 @@ def add(kernel: MaterializedKernel) -> SSAValue:
     if (found := constant_sum(kernel, op)) is not None:
         return found
     pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
-    if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
+    if any(operand.argument is None for operand in pair):
         return onnxruntime.add(kernel)
-    run = FloatArithmetic(kernel, REASON)
+    if not is_of_bytes(kernel) and not has_channels(pair):
+        return onnxruntime.add(kernel)
+    run = FloatArithmetic(kernel, REASON, channel_axis(pair))
     total, unit = _total(run, operands_of(kernel, op), pair)
     if not any(map(_is_convolved, pair)):
         return bounded(kernel, stored_again(run, total, unit, is_stored=is_stored(kernel)))
     made, above = held_parameters(kernel)
     result = RangeFactors.of(made, unit)
-    return bounded(kernel, requantized(run, UnroundedFloats(total), result, above))
+    return bounded(kernel, requantized(run, UnroundedFloats(total, axis=run.axis), result, above))
 
 
 def function_of_sum(kernel: MaterializedKernel) -> SSAValue:
@@ -91,18 +95,18 @@ def subtract(kernel: MaterializedKernel) -> SSAValue:
     """
     op = next(op for op in kernel.body if isinstance(op, hlo.SubtractOp))
     pair = (FileOperand(kernel, op.lhs), FileOperand(kernel, op.rhs))
-    if not is_of_bytes(kernel) or any(operand.argument is None for operand in pair):
+    if any(operand.argument is None for operand in pair):
         return elementwise.encased(kernel, REASON)
-    run, is_reversed = FloatArithmetic(kernel, REASON), bool(expressed(pair))
+    if not is_of_bytes(kernel) and not has_channels(pair):
+        return elementwise.encased(kernel, REASON)
+    run, is_reversed = FloatArithmetic(kernel, REASON, channel_axis(pair)), bool(expressed(pair))
     total, unit = _total(run, operands_of(kernel, op), pair, is_difference=True)
     value = run.made(hlo.NegateOp(total)) if is_reversed else run.times(total, unit)
     if any(map(_is_convolved, pair)):
         made, above = held_parameters(kernel)
         by = RangeFactors.of(made, unit if is_reversed else None)
-        return requantized(run, UnroundedFloats(value), by, above)
-    if is_reversed:
-        return stored_again(run, value, unit, is_stored=is_stored(kernel))
-    return run.made(hlo.UniformQuantizeOp(value, with_element(value, kernel.output_type)))
+        return requantized(run, UnroundedFloats(value, axis=run.axis), by, above)
+    return stored_again(run, value, unit if is_reversed else ONE, is_stored=is_stored(kernel))
 
 
 def _total(
@@ -111,7 +115,7 @@ def _total(
     pair: tuple[FileOperand, FileOperand],
     *,
     is_difference: bool = False,
-) -> tuple[SSAValue, np.float32]:
+) -> tuple[SSAValue, PerChannel]:
     """A sum in steps of one operand, and that operand's scale; or the other operand minus that one."""
     kernel, number = run.kernel, expressed(pair)
     term, other = pair[number], pair[1 - number]
@@ -124,6 +128,7 @@ def _total(
         beside = HeldOperand.of(of_dtype(other.kind))
     if _is_convolved(term) and (is_difference or _is_fused(term, other)):
         before = kernel.unrounded[values[number]]
+        before = before if before.axis is not None else replace(before, axis=run.axis)
         by = SumTerm.of(of_dtype(term.kind), beside, before.unit)
         total = run.made(hlo.AddOp(run.clamped(scaled(run, before, by.factor, by.offset), by.low, by.high), stored))
     elif term.is_folded:
@@ -171,7 +176,7 @@ def _folded(
     run: FloatArithmetic,
     value: SSAValue,
     kind: UniformQuantizedType,
-    expressed_by: tuple[np.float32, np.float32],
+    expressed_by: tuple[PerChannel, PerChannel],
     stored: SSAValue,
 ) -> SSAValue:
     """fma(q - minimum, steps, start) + stored, with `expressed_by` = (steps, start)."""

@@ -3,7 +3,8 @@ read and of what reads them.
 
 Rows would give types to values that need none. What a runtime does with values that have types in any case is in other
 keys of its table: contractions (`file_contractions.py`), functions of sums (`join_functions.py`) and of
-contractions (`join_product_functions.py`) and differences (`cast_kernels.py`).
+contractions (`join_product_functions.py`), differences, and kernels of values with a scale per channel
+(`cast_kernels.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp
-from zeropoint.materialize.cast_kernels import take_cast_types
+from zeropoint.materialize.cast_kernels import BY_CHANNEL, take_cast_types
 from zeropoint.materialize.file_contractions import FileContraction
 from zeropoint.materialize.join_functions import JoinedFunction
 from zeropoint.materialize.join_product_functions import join_function
@@ -30,7 +31,7 @@ def take_types(program: Program, target: Target) -> Program:
             contraction.state(program, target)
         elif target.joins_functions and (joined := JoinedFunction.of(region, program.weights)) is not None:
             joined.replace(program)
-        elif region.logical_kernel.data in target.cast_kernels:
+        elif region.logical_kernel.data in (*target.cast_kernels, *(BY_CHANNEL if target.channel_scales else ())):
             take_cast_types(region, program.weights)
         if target.joins_functions:
             join_function(region, program)

@@ -45,6 +45,9 @@ A product with positive constants is one of q1 - z1 at the scales fl(s1 * c). A 
 numbers, r = fma(q, `real_steps`); if z2 is 0, of the first, times s2, and of q2. With other readers, and without casts
 of its own, r = fl((q - z) * s). Both products are quantized as values that are stored again.
 
+Operands of sums and products may have a scale for each channel; these numbers are then one for each channel, too.
+Stored integers that are inputs of the program have no casts of their own.
+
 A mean divides the sum of stored integers by their number: v = fl(sum / count), or over windows fl(sum * fl(1 / count)).
 Then q = rne(fma(v, scale, shift)), with the ends of the result's range divided by s_in, and fl(z_in * scale) subtracted
 from the shift.
@@ -154,15 +157,15 @@ class BiasedFactors:
 class HeldOperand:
     """An operand of a sum as OpenVINO holds it: real = (stored - zero) * scale, with low <= stored <= high."""
 
-    scale: np.float32
-    zero: np.float32
+    scale: PerChannel
+    zero: PerChannel
     low: int
     high: int
 
     @staticmethod
     def of(kind: AffineParameters) -> HeldOperand:
-        """An operand of a type with one scale, whose integers OpenVINO stores as the file does."""
-        return HeldOperand(F32(kind.scale.item()), F32(kind.zero_point.item()), kind.storage_min, kind.storage_max)
+        """An operand whose integers OpenVINO stores as the file does."""
+        return HeldOperand(F32(kind.scale), F32(kind.zero_point), kind.storage_min, kind.storage_max)
 
     @staticmethod
     def moved(kind: AffineParameters, steps: int) -> HeldOperand:
@@ -195,8 +198,8 @@ class SumTerm:
 
     factor: PerChannel
     offset: PerChannel
-    low: np.float32
-    high: np.float32
+    low: PerChannel
+    high: PerChannel
 
     @staticmethod
     def of(term: AffineParameters, other: HeldOperand, unit: PerChannel | None = None) -> SumTerm:
@@ -210,14 +213,14 @@ class SumTerm:
         return SumTerm(factor, F32(0) if negligible else offset, low, high)
 
 
-def term_steps(term: HeldOperand, other: HeldOperand) -> tuple[np.float32, np.float32]:
+def term_steps(term: HeldOperand, other: HeldOperand) -> tuple[PerChannel, PerChannel]:
     """One step of `term`, in steps of `other`, and the minimum of `term`, with the zero point of `other` subtracted."""
     zero, ratio = term_zero(term, other)
     low, high = (F32(F32(F32(end) - zero) * ratio) for end in (term.low, term.high))
     return F32(F32(high - low) / STEPS), low
 
 
-def term_zero(term: HeldOperand, other: HeldOperand) -> tuple[np.float32, np.float32]:
+def term_zero(term: HeldOperand, other: HeldOperand) -> tuple[PerChannel, PerChannel]:
     """A stored integer q of `term` is fl(fl(q - zero) * ratio) in steps of `other`, whose zero point is subtracted."""
     moved = F32(other.zero * other.scale) / term.scale
     return F32(term.zero + moved), F32(term.scale / other.scale)
@@ -247,9 +250,9 @@ def _slope(low: PerChannel, high: PerChannel) -> tuple[PerChannel, PerChannel]:
     )
 
 
-def real_steps(kind: AffineParameters, factor: np.float32) -> tuple[np.float32, np.float32]:
+def real_steps(kind: AffineParameters, factor: PerChannel) -> tuple[PerChannel, PerChannel]:
     """The real number of one step of a type, and that of its least stored integer, times a factor."""
-    unit, zero = F32(F32(kind.scale.item()) * factor), int(kind.zero_point.item())
+    unit, zero = F32(F32(kind.scale) * factor), kind.zero_point
     low, high = (F32(F32(end - zero) * unit) for end in (kind.storage_min, kind.storage_max))
     return F32(F32(high - low) / STEPS), low
 

@@ -11,13 +11,14 @@ of an argument `%x` becomes
 %1 = quant.scast %0 : tensor<4xi8> to tensor<4x!quant.uniform<u8:f32, 0.5:128>>
 %2 = quant.dcast %1 : tensor<4x!quant.uniform<u8:f32, 0.5:128>> to tensor<4xf32>
 ```
-if scales and zero points are one number each. What `divide`, `round_nearest_even`, `add`, `clamp` and `convert` make
-for a result becomes `quant.qcast`, `quant.scast` and `stablehlo.bitcast_convert`. So the kernels at the ports have the
-parameters of the file. The argument of a model that states no quantization elsewhere is not changed, because such
-arithmetic may be preprocessing.
+if scales and zero points are one number each, or one for each index of a dimension. What `divide`,
+`round_nearest_even`, `add`, `clamp` and `convert` make for a result becomes `quant.qcast`, `quant.scast` and
+`stablehlo.bitcast_convert`. So the kernels at the ports have the parameters of the file. The argument of a model that
+states no quantization elsewhere is not changed, because such arithmetic may be preprocessing.
 
-If other ops read such a result, too, those that dequantize it read the quantized value. Reshapes, transposes and slices
-of integers between a port and its arithmetic move floats instead.
+If other ops read such a result, too, those that dequantize it read the quantized value. Reshapes, transposes, slices
+and concatenations of integers between ports and their arithmetic move floats instead (`port_moves.py`), if all channels
+have one scale.
 
 Source: the ONNX operator specification, "DequantizeLinear" and "QuantizeLinear".
 """
@@ -35,7 +36,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.annotations import PINNED
-from zeropoint.ir.constants import splat_value
+from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, Storage, StorageCastOp, UniformQuantizedType
@@ -43,25 +44,23 @@ from zeropoint.ir.quant.storage import signedness_of, type_is_signed, type_width
 from zeropoint.ir.stablehlo import (
     AddOp,
     BitcastConvertOp,
+    BroadcastInDimOp,
     ClampOp,
+    ConcatenateOp,
     ConvertOp,
     DivideOp,
     MultiplyOp,
-    ReshapeOp,
     RoundNearestEvenOp,
-    SliceOp,
     SubtractOp,
-    TransposeOp,
 )
-from zeropoint.ir.tensors import element_of, with_element
+from zeropoint.ir.tensors import Array, element_of, with_element
 from zeropoint.ir.weights import Weights
+from zeropoint.simplify.port_moves import in_float, is_returned, movements, sources
 from zeropoint.simplify.statements import rewrite
 
 _Op = TypeVar("_Op", bound=Operation)
 WIDTHS = (8, 16)
 """The widths of stored activations."""
-MOVES = (ReshapeOp, TransposeOp, SliceOp)
-"""Movements of stored integers."""
 
 
 def _storage(value: SSAValue) -> Storage | None:
@@ -72,13 +71,30 @@ def _storage(value: SSAValue) -> Storage | None:
     return Storage.of(f"{'i' if type_is_signed(kind) else 'u'}{type_width(kind)}")
 
 
-def _type(storage: Storage, scale: float | None, zero_point: float | None) -> UniformQuantizedType | None:
-    """The quantized type of parameters; None for those that no type has."""
-    if scale is None or not (np.isfinite(scale) and scale > 0):
+def _type(storage: Storage, scale: Array | None, zero_point: Array | None) -> UniformQuantizedType | None:
+    """The quantized type of parameters in the rank of the value; None for those that no type has."""
+    if scale is None or zero_point is None or not (np.isfinite(scale) & (scale > 0)).all():
         return None
-    if zero_point is None or not storage.minimum <= zero_point <= storage.maximum or zero_point != int(zero_point):
+    inside = (storage.minimum <= zero_point) & (zero_point <= storage.maximum) & (zero_point == np.rint(zero_point))
+    scale, zero_point = np.broadcast_arrays(scale, zero_point)
+    axes = [axis for axis, size in enumerate(scale.shape) if size > 1]
+    if not inside.all() or len(axes) > 1:
         return None
-    return UniformQuantizedType.per_layer(storage, scale, int(zero_point))
+    scales, zeros = scale.reshape(-1).tolist(), zero_point.astype(np.int64).reshape(-1).tolist()
+    if not axes:
+        return UniformQuantizedType.per_layer(storage, scales[0], zeros[0])
+    return UniformQuantizedType.per_channel(storage, axes[0], scales, zeros)
+
+
+def _parameters(value: SSAValue, weights: Weights) -> Array | None:
+    """One number, or one for each index of a dimension, of a constant that is broadcast; None for other values."""
+    number = splat_value(value, weights)
+    if number is not None:
+        return np.asarray(number)
+    if isinstance(value.owner, BroadcastInDimOp):
+        inner = constant_array(value.owner.operand, weights)
+        return None if inner is None else value.owner.aligned(inner)
+    return constant_array(value, weights)
 
 
 def _made_by(value: SSAValue, kind: type[_Op]) -> _Op | None:
@@ -91,34 +107,6 @@ def _quantized(value: SSAValue) -> SSAValue | None:
     cast = value.owner.operand.owner if isinstance(value.owner, BitcastConvertOp) else value.owner
     found = cast.input if isinstance(cast, StorageCastOp) else None
     return found if found is not None and isinstance(element_of(found), UniformQuantizedType) else None
-
-
-def _moved(value: SSAValue) -> tuple[SSAValue, list[Operation]]:
-    """The value that movements make a value of, and these movements."""
-    moves: list[Operation] = []
-    while isinstance(value.owner, MOVES):
-        moves.insert(0, value.owner)
-        value = value.owner.operand
-    return value, moves
-
-
-def _in_float(moves: list[Operation], value: SSAValue) -> list[Operation]:
-    """The same movements of a float value."""
-    made: list[Operation] = []
-    for op in moves:
-        kind = with_element(op.results[0], element_of(value))
-        made.append(
-            op.create(operands=[value], result_types=[kind], properties=op.properties, attributes=op.attributes)
-        )
-        made[-1].location = op.location
-        value = made[-1].results[0]
-    return made
-
-
-def _is_returned(value: SSAValue) -> bool:
-    """Whether a value is returned, or what movements make of it."""
-    readers = [use.operation for use in value.uses]
-    return any(isinstance(op, ReturnOp) or (isinstance(op, MOVES) and _is_returned(op.result)) for op in readers)
 
 
 def _bits(value: SSAValue, storage: Storage) -> list[Operation]:
@@ -140,25 +128,23 @@ class CastInput(RewritePattern):
         converted = _made_by(op.lhs if difference is None else difference.lhs, ConvertOp)
         if converted is None:
             return
-        (source, moves), zero = _moved(converted.operand), 0.0
-        if difference is not None:
-            zero = splat_value(difference.rhs, self.weights)
-        storage, quantized = _storage(source), _quantized(source)
-        kind = None if storage is None else _type(storage, splat_value(op.rhs, self.weights), zero)
+        zero = np.zeros(()) if difference is None else _parameters(difference.rhs, self.weights)
+        storage = _storage(converted.operand)
+        kind = None if storage is None else _type(storage, _parameters(op.rhs, self.weights), zero)
         if storage is None or kind is None or not isinstance(element_of(op.result), Float32Type):
             return
-        made: list[Operation] = []
-        if isinstance(source, BlockArgument):
-            made += _bits(source, storage)
-            made.append(StorageCastOp(made[-1].results[0] if made else source, with_element(source, kind)))
-            quantized = made[-1].results[0]
-        if quantized is None or element_of(quantized) != kind:
-            return
-        made.append(DequantizeCastOp(quantized, with_element(source, element_of(op.result))))
-        made += _in_float(moves, made[-1].results[0])
-        for one in made[: len(made) - len(moves)]:
+        moves, made, floats = movements(converted.operand), list[Operation](), dict[SSAValue, SSAValue]()
+        for source in sources(converted.operand):
+            casts = [] if moves and not kind.is_per_layer else _dequantized(source, kind)
+            if not casts:
+                return
+            made += casts
+            floats[source] = casts[-1].results[0]
+        moved = in_float(moves, floats)
+        casts = _restated(moved[-1].results[0], kind) if any(isinstance(move, ConcatenateOp) for move in moves) else []
+        for one in (*made, *casts):
             one.location = op.location
-        rewriter.replace(op, made)
+        rewriter.replace(op, [*made, *moved, *casts])
 
 
 @dataclass
@@ -171,7 +157,7 @@ class CastOutput(RewritePattern):
     def match_and_rewrite(self, op: ConvertOp, rewriter: PatternRewriter, /) -> None:
         """Rewrite one quantized result."""
         storage, clamped = _storage(op.result), _made_by(op.operand, ClampOp)
-        if storage is None or clamped is None or not _is_returned(op.result):
+        if storage is None or clamped is None or not is_returned(op.result):
             return
         ends = [splat_value(bound, self.weights) for bound in (clamped.min, clamped.max)]
         added = _made_by(clamped.operand, AddOp)
@@ -179,8 +165,8 @@ class CastOutput(RewritePattern):
         ratio = None if rounded is None else _made_by(rounded.operand, DivideOp)
         if ratio is None or ends != [storage.minimum, storage.maximum]:
             return
-        zero = 0.0 if added is None else splat_value(added.rhs, self.weights)
-        kind = _type(storage, splat_value(ratio.rhs, self.weights), zero)
+        zero = np.zeros(()) if added is None else _parameters(added.rhs, self.weights)
+        kind = _type(storage, _parameters(ratio.rhs, self.weights), zero)
         if kind is None or not isinstance(element_of(ratio.lhs), Float32Type):
             return
         made = _stored(ratio.lhs, kind, op.result.type)
@@ -196,21 +182,38 @@ class MoveOutput(RewritePattern):
     def match_and_rewrite(self, op: ReturnOp, rewriter: PatternRewriter, /) -> None:
         """Rewrite the results of a program."""
         for index, value in enumerate(op.operands):
-            source, moves = _moved(value)
-            quantized = _quantized(source)
-            if not moves or quantized is None:
+            moves, given = movements(value), [_quantized(source) for source in sources(value)]
+            kinds = {None if quantized is None else element_of(quantized) for quantized in given}
+            kind = kinds.pop()
+            if not moves or kinds or not isinstance(kind, UniformQuantizedType) or not kind.is_per_layer:
                 continue
-            kind = element_of(quantized)
-            assert isinstance(kind, UniformQuantizedType)
-            real = DequantizeCastOp(quantized, with_element(quantized, f32))
-            real.location = moves[-1].location
-            moved = _in_float(moves, real.result)
+            reals = [DequantizeCastOp(found, with_element(found, f32)) for found in given if found is not None]
+            floats = zip(sources(value), (real.result for real in reals), strict=True)
+            moved = in_float(moves, dict(floats))
             made = _stored(moved[-1].results[0], kind, value.type)
-            for one in made:
+            for one in (*reals, *made):
                 one.location = moves[-1].location
-            rewriter.insert([real, *moved, *made], InsertPoint.before(op))
+            rewriter.insert([*reals, *moved, *made], InsertPoint.before(op))
             op.operands[index] = made[-1].results[0]
             rewriter.handle_operation_modification(op)
+
+
+def _dequantized(source: SSAValue, kind: UniformQuantizedType) -> list[Operation]:
+    """The casts of the integers of a port or of a quantized value to floats; none if they have another type."""
+    quantized, made = _quantized(source), list[Operation]()
+    if isinstance(source, BlockArgument):
+        made += _bits(source, kind.storage)
+        made.append(StorageCastOp(made[-1].results[0] if made else source, with_element(source, kind)))
+        quantized = made[-1].results[0]
+    if quantized is None or element_of(quantized) != kind:
+        return []
+    return [*made, DequantizeCastOp(quantized, with_element(source, f32))]
+
+
+def _restated(value: SSAValue, kind: UniformQuantizedType) -> list[Operation]:
+    """A pair of casts of a concatenation, which may have another type than its operands, to the type that they have."""
+    quantized = QuantizeCastOp(value, with_element(value, kind))
+    return [quantized, DequantizeCastOp(quantized.result, value.type)]
 
 
 def _stored(value: SSAValue, kind: UniformQuantizedType, result: Attribute) -> list[Operation]:

@@ -63,7 +63,7 @@ from zeropoint.solve.bodies import check_contractions
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
-from zeropoint.solve.quantized_files.quantized_twice import casts_of_floats, copied, read_unrounded
+from zeropoint.solve.quantized_files.quantized_twice import casts_of_floats, copied, has_other_integers, read_unrounded
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
 
@@ -180,6 +180,8 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
         found.facts.append(Fact("coupled", op.coupled_key.data, "user", f"quant.coupled_ref '{written_name(op.res)}'"))
         return op.arg
     value = _simulated(op)
+    if value is not None and has_other_integers(value, op.operands[0]):
+        return None
     if value is None or _meets_region(root(value)):
         return None if value is None else _read_pair(op, value, constraints)
     return value if isinstance(element_of(op.operands[0]), OPEN) else None

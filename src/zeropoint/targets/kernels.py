@@ -314,8 +314,8 @@ class Target:
     """Whether a contraction computes the function of its result that is cast, and a convolution also that of a residual
     sum."""
     channel_scales: bool = False
-    """Whether the data of depthwise convolutions, and the results of convolutions, may have a scale per channel in a
-    quantized file."""
+    """Whether the data of depthwise convolutions, the results of convolutions, and the operands of sums, products and
+    concatenations may have a scale per channel in a quantized file."""
     least_sqnr: float = 0.0
     """The minimum SQNR of a function when only its operand is rounded, in dB of the result's variance. 0 disables the
     check.

@@ -12,7 +12,7 @@ A TOML table has a name, a profile, and one `[[kernel]]` per row. Optional keys:
 - `cast_kernels = ["subtract"]`: these are integer kernels where operands and result have types in any case.
 - `joins_functions = true`: a contraction of a quantized file computes a function of its result before the cast, and a
   convolution also one of a residual sum.
-- `channel_scales = true`: activations of a quantized file may have a scale per channel.
+- `channel_scales = true`: activations of a quantized file may have a scale per channel (`materialize/cast_kernels.py`).
 - `between_casts = true`: the runtime makes integer kernels of ops between casts.
 - `fuses_products = true`: the runtime's float ops do not round products before sums, and multiply by inverses.
 - `real_biases = true`: integer kernels add biases as real numbers.

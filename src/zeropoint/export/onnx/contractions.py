@@ -21,6 +21,7 @@ from zeropoint.export.onnx.emission import CLIP, OnnxEmission, Tensor
 from zeropoint.export.onnx.graph import Attributes
 from zeropoint.export.onnx.kernel_bounds import clamped
 from zeropoint.export.onnx.weight_forms import written_type
+from zeropoint.export.onnx.wrong_groups import ungrouped
 from zeropoint.export.onnx.wrong_padding import is_padded_wrong
 from zeropoint.ir.annotations import PINNED, SHARED_BIAS
 from zeropoint.ir.constants import exact_array
@@ -178,6 +179,7 @@ def convolution(kernel: ExportKernel, emit: OnnxEmission) -> None:
     inputs = [source, weights, *([] if (bias := _bias(kernel, emit)) is None else [bias])]
     kind, is_real = kernel.output_spec, emit.is_real(kernel.region.outputs[0])
     given = element_of(kernel.region.outputs[0]) if is_real else kind
+    inputs, attributes = ungrouped(inputs, given, attributes, emit)
     made = emit.apply("ConvTranspose" if dilated else "Conv", inputs, given, shape, name, attributes)
     if is_real and isinstance(kind, UniformQuantizedType):
         emit.builder.annotate(made.name, *emit.parameters(kind, made.name))

@@ -17,6 +17,7 @@ from zeropoint.export.errors import ExportError
 from zeropoint.export.kernel_rules import KernelRules
 from zeropoint.export.kernels import ExportKernel, read_storage
 from zeropoint.export.onnx import contractions, joined_functions, rows
+from zeropoint.export.onnx.casts_by_channel import keep_floats
 from zeropoint.export.onnx.emission import OnnxEmission, Tensor
 from zeropoint.export.onnx.floats import OPERATORS, settled
 from zeropoint.export.onnx.graph import GraphBuilder
@@ -109,5 +110,6 @@ def onnx_model(
         tensor = emit.operand(value, kind)
         emit.builder.output(port.name, tensor.name, tensor.shape, element_dtype(kind))
         stored.update(stated_parameters(port.name, kind))
+    keep_floats(emit)
     integers = {"quantization": stored} if stored else {}
     return emit.builder.finish("main", {"target": target, "profile": program.profile, **integers})

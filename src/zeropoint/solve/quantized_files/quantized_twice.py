@@ -43,6 +43,19 @@ def _is_quantized(owner: object, kernels: Container[str] | None) -> bool:
     return isinstance(owner, DequantizeCastOp)
 
 
+def has_other_integers(value: SSAValue, quantized: SSAValue) -> bool:
+    """Whether a program stores the integers of another type than that of `quantized`, which is made of the same value.
+
+    Integers that are only dequantized are those of a pair of casts.
+    """
+    casts = [use.operation for use in value.uses if isinstance(use.operation, QuantizeCastOp)]
+    return any(
+        element_of(cast.result) != element_of(quantized)
+        and not all(isinstance(use.operation, DequantizeCastOp) for use in cast.result.uses)
+        for cast in casts
+    )
+
+
 def read_unrounded(program: Program) -> frozenset[tuple[Operation, int]]:
     """The operands, by op and index, that read a value beside its cast to a quantized type, not through the cast."""
     found: set[tuple[Operation, int]] = set()
