@@ -5,8 +5,8 @@
 %1 = quant.qcast %0 : ... to tensor<4x!quant.uniform<u8:f32, 0.02:128>>
 ```
 OpenVINO computes one operand of a difference in steps of the other, as those of a sum. A row of its table would give
-types to other differences, too, which need none (`cast_kernels` in a target's table). So it is with sums, products and
-concatenations of values that have a scale per channel, of which no row speaks (`channel_scales`).
+types to other differences, too, which need none (`cast_kernels` in a target's table). The same holds for sums, products
+and concatenations of values with a scale per channel, which no row covers (`channel_scales`).
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from zeropoint.ir.quant import UniformQuantizedType
 def ungrouped(
     inputs: list[Tensor], kind: Attribute, attributes: Attributes, emit: OnnxEmission
 ) -> tuple[list[Tensor], Attributes]:
-    """The operands and attributes of a convolution, with weights of 0 for the channels of other groups if it is one of
-    these."""
+    """The operands and attributes of a convolution. One of these gets weights of 0 for the channels of other groups."""
     groups, (source, weights, *bias) = cast("int", attributes["group"]), inputs
     given, constant = source.quantized, emit.builder.constants.get(weights.name)
     is_by_channel = isinstance(kind, UniformQuantizedType) and kind.is_per_channel
