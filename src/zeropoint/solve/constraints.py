@@ -30,6 +30,7 @@ from zeropoint.ir.annotations import (
     ANNOTATED,
     DERIVED,
     EXTREMES,
+    FROM_STATED,
     OF_TARGET,
     PINNED,
     QUANTILES,
@@ -286,7 +287,7 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
     source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("required", str(wanted), "user", source)])
-    made.attributes[STATED] = UnitAttr()
+    made.attributes[FROM_STATED] = made.attributes[STATED] = UnitAttr()
     assert op.parent is not None
     op.parent.insert_op_before(made, op)
     return made.outputs[0]
