@@ -198,9 +198,15 @@ def test_loop_nests_round_numbers_of_known_magnitude_in_32_bits(
         assert_native_is_exact(program, [{"arg0": EVERY}], isa)
 
 
-@pytest.mark.parametrize(("multiplier", "exponent", "power"), [(1518500250, -9, 14), (1518500250, 1, 13)])
-def test_numbers_without_room_are_rounded_in_64_bits(multiplier: int, exponent: int, power: int) -> None:
-    program = rescaled(multiplier, exponent, power, 0, WORD)
+@pytest.mark.parametrize(
+    ("multiplier", "exponent", "power", "zero_point"),
+    [(1518500250, -9, 14, 0), (1518500250, 1, 13, 0), (INT32_MAX, 0, 13, INT32_MAX - 100), (1 << 30, 0, 5, -(1 << 31))],
+)
+def test_numbers_without_room_are_rounded_in_64_bits(
+    multiplier: int, exponent: int, power: int, zero_point: int
+) -> None:
+    """Results saturate. With a zero point of 31 bits, they wrapped."""
+    program = rescaled(multiplier, exponent, power, zero_point, WORD)
     (nest,) = (step.kernel for step in steps_of(program, HERE[0]).steps if isinstance(step.kernel, Nest))
     assert any(isinstance(i.what, Requantize) for i in of_known(nest.body, HERE[0]))
     assert_native_is_exact(program, [{"arg0": EVERY}], HERE[0])

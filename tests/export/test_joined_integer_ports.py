@@ -122,6 +122,20 @@ def test_a_tflite_file_keeps_the_ports(dtype: type[np.integer], name: str, tmp_p
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_value_is_an_output_as_integers_and_as_floats(dtype: type[np.integer], tmp_path: Path) -> None:
+    """The dequantization in the file read a name that the integers no longer had."""
+    graph, kind = Graph(), (0.3, middle(dtype))
+    value = graph.stored_input(SHAPE, (0.02, middle(dtype)), dtype)
+    stored = graph.stored_output(convolution(graph, value, 2), kind, dtype)
+    program = zp.quantize(graph.model_of([stored, graph.dequantized(stored, kind, dtype)]), target="onnxruntime")
+    program.export(tmp_path / "m.onnx")
+    sample = graph.sample()
+    found = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, sample)
+    for array, expected in zip(found, program(**sample).values(), strict=True):
+        np.testing.assert_array_equal(np.asarray(array), expected)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_openvino_has_the_predicted_integers(name: str, tmp_path: Path) -> None:
     pytest.importorskip("openvino", reason="runs files in OpenVINO")

@@ -98,3 +98,20 @@ def test_integers_and_floats_of_two_types_are_those_of_one_convolution(is_first:
         for session in (theirs, ours):
             for name, array in zip(expected, session.run(list(expected), sample), strict=True):
                 np.testing.assert_array_equal(array, expected[name])
+
+
+def test_a_dequantized_value_that_is_stored_in_another_type_is_rescaled(tmp_path: Path) -> None:
+    """Our own file of a pool with such an output could not be imported: found two pinned types."""
+    graph, path = Graph(), tmp_path / "m.onnx"
+    value = graph.node("MaxPool", graph.input((1, 3, 6, 6), (0.05, 120)), kernel_shape=[3, 3])
+    model = graph.model_of([graph.stored_output(value, (0.04, 100))])
+    program = zp.quantize(model, target="onnxruntime")
+    program.export(path)
+    again = zp.quantize(path, target="onnxruntime")
+    for _ in range(3):
+        sample = graph.sample()
+        (expected,), (found,) = program(**sample).values(), again(**sample).values()
+        np.testing.assert_array_equal(found, expected)
+        for file in (model.SerializeToString(), path):
+            (theirs,) = onnxruntime.InferenceSession(file).run(None, sample)
+            np.testing.assert_array_equal(np.asarray(theirs), expected)

@@ -30,6 +30,7 @@ from zeropoint.ir.annotations import (
     ANNOTATED,
     DERIVED,
     EXTREMES,
+    FROM_STATED,
     OF_TARGET,
     PINNED,
     QUANTILES,
@@ -286,7 +287,7 @@ def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuant
     source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("required", str(wanted), "user", source)])
-    made.attributes[STATED] = UnitAttr()
+    made.attributes[FROM_STATED] = made.attributes[STATED] = UnitAttr()
     assert op.parent is not None
     op.parent.insert_op_before(made, op)
     return made.outputs[0]
@@ -317,9 +318,18 @@ def _read_edges(program: Program, constraints: Constraints) -> None:
             casts = [use.operation for use in op.operands[0].uses if isinstance(use.operation, QUANTIZES)]
             kinds = dict.fromkeys(_element(cast.results[0]) for cast in casts)
             if len(kinds) < 2:
-                _state_element(constraints, op.operands[0], op.results[0], op)
+                _read_cast(op, constraints)
             else:
                 constraints.of(op.operands[0]).float_reason = f"the model quantizes it to {len(kinds)} types"
+
+
+def _read_cast(op: Operation, constraints: Constraints) -> None:
+    """Pin a result of a region to the type that the program stores. If a pair of casts pins it to another, it is
+    rescaled."""
+    pinned, element = constraints.of(op.operands[0]).pinned, _element(op.results[0])
+    if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
+        op.operands[0] = _rescaled(op.operands[0], pinned, element, op)
+    _state_element(constraints, op.operands[0], op.results[0], op)
 
 
 def _ports(region: QuantizeRegionOp) -> Iterator[tuple[SSAValue, Attribute]]:

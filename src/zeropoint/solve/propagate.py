@@ -32,6 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.ir.annotations import (
     ACTIVATION_SCALES,
+    FROM_STATED,
     PINNED,
     PROFILE,
     ROW_PROFILE,
@@ -224,9 +225,12 @@ class _Settlement:
         self.specs.graph.made.add(made.outputs[0])
 
     def _note_stated(self, rescale: QuantizeRegionOp, *ends: ScaleClass) -> None:
-        """Mark a rescale between two types that the model states."""
-        if all(end.fixed is not None and end.is_stated for end in ends):
-            rescale.attributes[STATED] = UnitAttr()
+        """Mark a rescale from a type that the model states, and one between two such types."""
+        first, *others = (end.fixed is not None and end.is_stated for end in ends)
+        if first:
+            rescale.attributes[FROM_STATED] = UnitAttr()
+            if all(others):
+                rescale.attributes[STATED] = UnitAttr()
 
     def _adds_nothing(self, value: SSAValue, own: UniformQuantizedType, output: UniformQuantizedType) -> bool:
         """Whether a rescale to the type of coupled values would only add rounding, because only float ops read the

@@ -57,6 +57,8 @@ class Lifted:
         lift = int(np.max(exponents, initial=0)) + 2
         if lift > 30 or int(np.max(reach, initial=0)) << lift > INT32_MAX:
             return None
+        if abs(zero) > 1 << 30:
+            return None  # results saturate: |y| < 2^30
         below = output.storage_min < output.zero_point
         together = Lifted(lift, below, apart=False)
         _, *terms, _ = together.parts(output.multiplier.multiplier, exponents, zero)

@@ -150,8 +150,10 @@ class GraphBuilder:
         domain: str = "",
     ) -> None:
         """Add a node. An empty name means an omitted input."""
+        # An output dequantizes a tensor that may be another output, and then has its name already.
+        read = [self.renamed.get(tensor, tensor) for tensor in inputs]
         # A node may have the name of a tensor. The prefix separates the two in `taken`.
-        made = helper.make_node(op, list(inputs), list(outputs), self.unique(f"node:{name}")[5:], domain=domain)
+        made = helper.make_node(op, read, list(outputs), self.unique(f"node:{name}")[5:], domain=domain)
         for key, value in (attributes or {}).items():
             made.attribute.append(_attribute(key, value))
         if domain:
