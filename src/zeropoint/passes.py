@@ -35,7 +35,7 @@ from zeropoint.quant_passes import (
 from zeropoint.simplify import PASSES as SIMPLIFICATIONS
 from zeropoint.simplify import (
     add_masks,
-    bound_log_masks,
+    bound_infinite_masks,
     cast_ports,
     decompose_batch_norm,
     drop_zero_terms,
@@ -363,7 +363,7 @@ OTHER_PASSES = (
     Pass(fold_broadcasts, "fold chains of broadcasts of constants"),
     Pass(fold_constants, "evaluate ops on constants"),
     Pass(add_masks, "add masks that are subtracted, with the opposite sign"),
-    Pass(bound_log_masks, "make logarithms that are masks finite"),
+    Pass(bound_infinite_masks, "make infinite masks finite"),
     Pass(cast_ports, "turn arithmetic that quantizes integer inputs and outputs into casts"),
     Pass(fold_positions, "evaluate what is computed from positions and constants alone"),
     Pass(single_positions, "spell argmax of values and positions as ops of the kernel arg_max"),

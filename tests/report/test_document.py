@@ -178,3 +178,19 @@ def test_nodes_come_after_those_that_they_read(program: Callable[[], Program]) -
     for node in graph_of(program()).nodes:
         assert set(node.reads) <= seen
         seen.add(node.id)
+
+
+def test_corrections_and_the_budget_are_those_of_explain() -> None:
+    program = parse_program(f"""builtin.module attributes {{
+  zeropoint.corrections = [{{name = "equalize", salience = "calibrated", source = "16 samples held back",
+    value = "43.40 dB, 42.58 dB without; undone"}}],
+  zeropoint.budget = [{{name = "mean", salience = "calibrated", source = "budget quality=45dB: 49.9 dB",
+    value = "i16; 12.7% of the noise at the outputs"}}]}} {{
+{RESCALED}
+}}""")
+    found = document(program, graph_of(program), Header("m", "", "cpu", "fixed16"), ReportParts())
+    assert found.corrections == (
+        "corrections, by SQNR on 16 samples held back:",
+        "equalize: 43.40 dB, 42.58 dB without; undone",
+    )
+    assert found.budget == ("budget quality=45dB: 49.9 dB", "mean: i16; 12.7% of the noise at the outputs")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import PROFILE
+from zeropoint.ir.annotations import FLOAT_REASON, PROFILE
+from zeropoint.ir.constants import constant_array, splat_value
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from zeropoint.ir.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from zeropoint.ir.tensors import with_element
-from zeropoint.lower.context import Lowering, quantized_element, storage_element, stored_element
+from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp, quantize
+from zeropoint.ir.stablehlo import SelectOp, UniformDequantizeOp, UniformQuantizeOp
+from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of, with_element
+from zeropoint.lower.context import Lowering, quantized_element, signed_integers, storage_element, stored_element
 from zeropoint.lower.normalization import lower_quantized_floats
 from zeropoint.lower.tables import function_source, integer_source, lower_converted, lower_table
 from zeropoint.numerics.profile import CAST_PROFILE
@@ -47,18 +49,48 @@ def as_stablehlo(block: Block) -> None:
 
 
 def lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
-    """The integers of a quantized float, by a table if the float is a function of few integers."""
+    """The integers of a quantized float, by a table if the float is a function of few integers.
+
+    Of two constants that a predicate selects from (an attention mask), the integers are selected.
+    """
     integers = integer_source(op)
     # First, because converted integers have no dequantization from which `function_source` could start.
     converted = None if integers is None else lower_converted(lowering, op, integers)
     if converted is not None:
         return converted
+    selected = _selected_numbers(lowering, op)
+    if selected is not None:
+        return selected
     # Before general functions, because a batch norm has a table for each channel.
     normalized = lower_quantized_floats(lowering, op)
     if normalized is not None:
         return normalized
     source = function_source(op, lowering)
     return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
+
+
+def _selected_numbers(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:
+    """A selection of the integers of two constants, for the quantized selection of these constants; None for others."""
+    select, kind = op.operand.owner, stored_element(op.result)
+    if not isinstance(select, SelectOp) or FLOAT_REASON in select.attributes:
+        return None
+    if kind is None or not kind.is_per_layer or DYNAMIC_INDEX in shape_of(op.result):
+        return None
+    arrays = [_numbers(value, lowering) for value in (select.on_true, select.on_false)]
+    if any(array is None for array in arrays):
+        return None
+    integers = (signed_integers(quantize(array, kind, lowering.profile.name)) for array in arrays if array is not None)
+    chosen = [lowering.constant(each) for each in integers]
+    spread = [each if shape_of(each) else lowering.spread(each, op.result, []) for each in chosen]
+    return lowering.insert(SelectOp(select.pred, *spread)).result
+
+
+def _numbers(value: SSAValue, lowering: Lowering) -> Array | None:
+    """The array of a constant, or the one number of it; None if the value is not constant."""
+    number = splat_value(value, lowering.weights)
+    if number is None:
+        return constant_array(value, lowering.weights)
+    return np.array(number, element_dtype(element_of(value)))
 
 
 def _signed_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None:

@@ -4,7 +4,7 @@ from zeropoint.ir.inline_calls import inline_calls
 from zeropoint.ir.program import Program
 from zeropoint.ir.sequence import in_sequence
 from zeropoint.simplify.add_masks import add_masks
-from zeropoint.simplify.bound_log_masks import bound_log_masks
+from zeropoint.simplify.bound_infinite_masks import bound_infinite_masks
 from zeropoint.simplify.cast_ports import cast_ports
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
 from zeropoint.simplify.drop_zero_terms import drop_zero_terms
@@ -27,7 +27,7 @@ from zeropoint.simplify.unroll_loops import unroll_loops
 __all__ = [
     "PASSES",
     "add_masks",
-    "bound_log_masks",
+    "bound_infinite_masks",
     "cast_ports",
     "decompose_batch_norm",
     "drop_zero_terms",
@@ -61,7 +61,7 @@ PASSES = (
     cast_ports,
     drop_zero_terms,
     add_masks,
-    bound_log_masks,
+    bound_infinite_masks,
     fold_broadcasts,
     fold_counts,
     join_pads,

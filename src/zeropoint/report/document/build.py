@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, cast
 
+from zeropoint.ir.annotations import BUDGET, CORRECTIONS, facts_of
 from zeropoint.ir.program import Program
 from zeropoint.report.counts import Ops, constant_bytes
 from zeropoint.report.document.graph import ReportGraph, ReportNode
@@ -16,6 +17,7 @@ from zeropoint.report.document.reaches import Bound, bounds
 from zeropoint.report.document.reasons import reasons
 from zeropoint.report.document.texts import Text, texts
 from zeropoint.report.document.weights import WeightScales, weight_scales
+from zeropoint.report.explain.text import budget_text, correction_text
 
 FORMAT = "zeropoint report 1"
 
@@ -41,12 +43,17 @@ class ReportParts:
 
 @dataclass(frozen=True)
 class Document:
-    """A report as data. Sections are by node id; a node without an entry has no data in that section."""
+    """A report as data. Sections are by node id; a node without an entry has no data in that section.
+
+    `corrections` and `budget` are the lines of `explain` about the corrections that were tried, and about a search.
+    """
 
     format: str
     header: Header
     ops: Ops
     float_summary: tuple[str, ...]
+    corrections: tuple[str, ...]
+    budget: tuple[str, ...]
     integer_bytes: int
     nodes: tuple[ReportNode, ...]
     reasons: dict[str, tuple[str, ...]]
@@ -78,6 +85,8 @@ def document(program: Program, graph: ReportGraph, header: Header, parts: Report
         header=header,
         ops=ops,
         float_summary=tuple(map(str, ops.floats)),
+        corrections=_lines(correction_text(facts_of(program.module, CORRECTIONS))),
+        budget=_lines(budget_text(facts_of(program.module, BUDGET))),
         integer_bytes=constant_bytes(program),
         nodes=graph.nodes,
         reasons=reasons(program, graph),
@@ -92,6 +101,10 @@ def document(program: Program, graph: ReportGraph, header: Header, parts: Report
         worst_samples=parts.worst_samples,
         notes=tuple(parts.notes),
     )
+
+
+def _lines(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line.strip() for text in texts for line in text.splitlines())
 
 
 def _plain(value: Any) -> Any:

@@ -29,12 +29,18 @@ function showHeader() {
   if (header.arena_bytes !== null) cards.push(card("Arena", bytes(header.arena_bytes), "memory for values between kernels"));
   if (header.seconds !== null) cards.push(card("Time of all kernels", duration(header.seconds), `one thread, ${header.processor}`));
   byId("cards").replaceChildren(...cards);
-  if (report.float_summary.length) {
-    const list = report.float_summary.map((/** @type {string} */ text) => element("li", {}, text));
-    byId("floats").replaceChildren(element("strong", {}, "Float islands"), element("ul", {}, ...list));
-    byId("floats").hidden = false;
-  }
+  showLines("floats", ["Float islands", ...report.float_summary]);
+  showLines("corrections", report.corrections);
+  showLines("budget", report.budget);
   byId("footer").textContent = `zeropoint ${header.version}. Plots by Observable Plot and D3, layout by dagre; all of it is in this file.`;
+}
+
+/** A title and a list; hidden without entries. @param {string} id @param {string[]} lines */
+function showLines(id, [title, ...lines]) {
+  if (!lines.length) return;
+  const list = lines.map((text) => element("li", {}, text));
+  byId(id).replaceChildren(element("strong", {}, title), element("ul", {}, ...list));
+  byId(id).hidden = false;
 }
 
 /** @param {function(string): void} select */
