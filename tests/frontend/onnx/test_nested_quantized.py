@@ -17,11 +17,11 @@ Writer = Callable[[str, str], list[NodeProto]]
 ROWS = 32
 RANDOM = np.random.default_rng(11)
 SMALL: dict[str, Array] = {
-    "xs": np.float32(0.03),
-    "ys": np.float32(0.0371),
-    "xz": np.uint8(120),
-    "ws": np.float32(0.02),
-    "wz": np.int8(0),
+    "xs": np.array(0.03, np.float32),
+    "ys": np.array(0.0371, np.float32),
+    "xz": np.array(120, np.uint8),
+    "ws": np.array(0.02, np.float32),
+    "wz": np.array(0, np.int8),
 }
 PACKED: dict[str, Array] = {
     "w": RANDOM.integers(0, 256, (ROWS, 2, 8)).astype(np.uint8),
