@@ -20,8 +20,8 @@ A rescale between two types that the model states is neither merged nor absorbed
 too (`between_casts`).
 
 Each move reduces the number of rescales, their cost, or the number of readers of one. So the pass terminates. A rescale
-that saturates values is kept if values would no longer be saturated without it. So is one from a type of the model with
-numbers of one sign, which stands for a ReLU that the file leaves out.
+that saturates values is kept if values would no longer be saturated without it. A rescale from a type of the model with
+numbers of one sign is kept, too: the type stands for a ReLU that the file leaves out.
 
 Source: the RFC on quantization transformations, section "Export": the scaling of inputs can be pushed forward and
 combined with the scaling of the outputs.
