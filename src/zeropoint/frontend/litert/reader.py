@@ -118,13 +118,17 @@ class LiteRtTensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator: its name in the schema, the indices of its tensors (-1: omitted), and its options table."""
+    """An operator: its name in the schema, the indices of its tensors (-1: omitted), and its options table.
+
+    A custom operator has its own name, and the bytes of its options in `custom`.
+    """
 
     name: str
     index: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Any = None
+    custom: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -380,7 +384,8 @@ def _operator(graph: Any, index: int, codes: Sequence[str], tensors: int) -> Ope
             raise ModelError(f"operator {index}: found code {found.OpcodeIndex()}, expected 0 to {len(codes) - 1}")
         inputs = _indices(found.InputsAsNumpy(), tensors, "operand", -1)
         outputs = _indices(found.OutputsAsNumpy(), tensors, "result")
-        return Operator(codes[int(found.OpcodeIndex())], index, inputs, outputs, _options(found))
+        custom = _array(found.CustomOptionsAsNumpy(), np.uint8).tobytes()
+        return Operator(codes[int(found.OpcodeIndex())], index, inputs, outputs, _options(found), custom)
 
 
 def _options(found: Any) -> Any:
