@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
-from zeropoint.frontend.litert.reader import LiteRtTensor
+from zeropoint.frontend.litert.graph import LiteRtTensor
 from zeropoint.frontend.litert.windows import LiteRtWindow, window_of
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.ir.annotations import COMPUTED_WEIGHTS
