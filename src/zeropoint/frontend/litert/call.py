@@ -15,7 +15,8 @@ from onnx import helper
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
-from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator
+from zeropoint.frontend.litert.graph import LiteRtModel, LiteRtTensor, Operator
+from zeropoint.frontend.litert.sizes import evaluated
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.converters import CONVERTERS
 from zeropoint.frontend.onnx.node import OnnxNode, axis_of
@@ -140,11 +141,14 @@ class Call:
         return [self.operand(index) for index in range(len(self.operator.inputs))]
 
     def array(self, index: int, name: str) -> Array:
-        """The stored elements of an operand that must be constant. Raises NodeError otherwise."""
+        """The stored elements of an operand that is constant or computed from shapes. Raises NodeError for others."""
         tensor = self.tensor(index)
-        if tensor.data is None:
+        found = tensor.data
+        if found is None and not tensor.is_quantized:
+            found = evaluated(self.operand(index), self.build.weights)
+        if found is None:
             raise NodeError(f"found a computed '{name}', expected a constant")
-        return tensor.data
+        return found
 
     def integers(self, index: int, name: str) -> tuple[int, ...]:
         """The elements of `array` as Python integers."""

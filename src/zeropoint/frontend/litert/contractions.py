@@ -5,6 +5,7 @@ Source: the LiteRT schema and TensorFlow's definition of SAME and VALID.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
-from zeropoint.frontend.litert.reader import LiteRtTensor
+from zeropoint.frontend.litert.graph import LiteRtTensor
 from zeropoint.frontend.litert.windows import LiteRtWindow, window_of
 from zeropoint.frontend.onnx.convolution import unless
 from zeropoint.ir.annotations import COMPUTED_WEIGHTS
@@ -23,6 +24,7 @@ from zeropoint.ir.tensors import shape_of, with_shape
 
 GREATEST_BIAS = (1 << 39) - 1
 """The greatest bias of 16x8 models, as in the rows of LiteRT's table."""
+TRANSPOSE_CONV_BIAS = struct.Struct("<3i")
 SPATIAL = (1, 2)
 OHWI = ConvolutionLayout(0, 3, SPATIAL, 3, 0, SPATIAL, 0, 3, SPATIAL)
 """`[b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]`."""
@@ -100,27 +102,49 @@ def depthwise_conv_2d(call: Call) -> SSAValue:
 def transpose_conv(call: Call) -> SSAValue:
     """TRANSPOSE_CONV: a convolution of the zero-dilated image with spatially reversed weights."""
     wanted = call.integers(0, "shape of the result")
-    (_, *size, channels), (features, *kernel, inputs) = _image(call, 2), _image(call, 1)
-    if channels != inputs or len(wanted) != 4:
+    if len(wanted) != 4:
+        raise NodeError(f"found {len(wanted)} numbers as the shape of the result, expected 4")
+    strides = int(call.option("strideH", 1)), int(call.option("strideW", 1))
+    return _scattered(call, 2, strides, wanted[1:3])
+
+
+def transpose_conv_bias(call: Call) -> SSAValue:
+    """Convolution2DTransposeBias, a custom operator of MediaPipe's files: TRANSPOSE_CONV without an operand of sizes.
+
+    Source: MediaPipe's transpose_conv_bias.cc and XNNPACK's delegate. The options are TfLiteTransposeConvParams:
+    padding (1: SAME, 2: VALID) and the strides along width and height. The size of the result says how much is cut off.
+    """
+    if len(call.operator.custom) < TRANSPOSE_CONV_BIAS.size:
+        raise NodeError(f"found {len(call.operator.custom)} bytes of options, expected {TRANSPOSE_CONV_BIAS.size}")
+    _, across, down = TRANSPOSE_CONV_BIAS.unpack_from(call.operator.custom)
+    wanted = call.result().shape
+    if len(wanted) != 4:
+        raise NodeError(f"found {len(wanted)} dimensions in the result, expected 4")
+    return _scattered(call, 0, (down, across), wanted[1:3])
+
+
+def _scattered(call: Call, index: int, strides: tuple[int, int], wanted: Sequence[int]) -> SSAValue:
+    """The transposed convolution of operand `index` with weights 1 and the bias behind both, of the size `wanted`."""
+    (_, *size, channels), (features, *kernel, inputs) = _image(call, index), _image(call, 1)
+    if channels != inputs:
         raise NodeError(f"found {channels} channels and weights of {inputs} inputs, expected equal numbers")
-    strides = (int(call.option("strideH", 1)), int(call.option("strideW", 1)))
     padding: list[tuple[int, int]] = []
-    for length, extent, step, result in zip(size, kernel, strides, wanted[1:3], strict=True):
+    for length, extent, step, result in zip(size, kernel, strides, wanted, strict=True):
         if step < 1:
             raise NodeError(f"found strides {list(strides)}, expected 1 or more")
         before = max((length - 1) * step + extent - result, 0) // 2
         low = extent - 1 - before
         padding.append((low, result + extent - 2 - (length - 1) * step - low))
-    data = call.operand(2)
+    data = call.operand(index)
     op = ConvolutionOp(
         data,
         call.turned(1, SPATIAL),
-        with_shape(data, [shape_of(data)[0], *wanted[1:3], features]),
+        with_shape(data, [shape_of(data)[0], *wanted, features]),
         OHWI,
         padding=padding if any(map(any, padding)) else None,
         lhs_dilation=unless(1, strides),
     )
-    return _with_bias(call, call.build.insert(op), 3, 2)
+    return _with_bias(call, call.build.insert(op), max(index, 1) + 1, index)
 
 
 def fully_connected(call: Call) -> SSAValue:

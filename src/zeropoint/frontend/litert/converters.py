@@ -14,6 +14,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     # contractions
     "BATCH_MATMUL": contractions.batch_matmul,
     "CONV_2D": contractions.conv_2d,
+    "Convolution2DTransposeBias": contractions.transpose_conv_bias,
     "DEPTHWISE_CONV_2D": contractions.depthwise_conv_2d,
     "FULLY_CONNECTED": contractions.fully_connected,
     "TRANSPOSE_CONV": contractions.transpose_conv,

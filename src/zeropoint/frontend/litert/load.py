@@ -21,7 +21,8 @@ from zeropoint.frontend.errors import ModelError, NodeError, listed
 from zeropoint.frontend.litert.call import Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
 from zeropoint.frontend.litert.elementwise import CallConverter
-from zeropoint.frontend.litert.reader import LiteRtModel, LiteRtTensor, Operator, Ports, inside, read_model
+from zeropoint.frontend.litert.graph import LiteRtModel, LiteRtTensor, Operator, Ports
+from zeropoint.frontend.litert.reader import inside, read_model
 from zeropoint.frontend.onnx.builder import Builder
 from zeropoint.frontend.onnx.tensors import element_of_dtype
 from zeropoint.ir.annotations import FILE_HAS_FLOATS, FILE_ORDER
@@ -42,15 +43,14 @@ CASTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
 
 def load_litert(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
-    """Load the float program of a .tflite file. `shapes` may repeat the shapes of inputs, but cannot change them.
+    """Load the float program of a .tflite file. `shapes` are other shapes of inputs than those in the file.
 
     Raises ModelError, whose message is one line that starts with the path, and OSError if the file cannot be read.
     """
     try:
         with phase(f"read {path.name}"):
             model = read_model(path.read_bytes())
-        program = _Importer(model).program()
-        _check_shapes(program, shapes)
+        program = _Importer(model, shapes).program()
         with phase("verify"):
             verify(program.module)
         return program
@@ -58,12 +58,13 @@ def load_litert(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Program:
         raise ModelError(f"{path}: {error}") from error
 
 
-def _check_shapes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    known = {port.name: port.type.get_shape() for port in program.inputs}
-    for name, shape in shapes.items():
-        if known.get(name) != shape:
-            expected = ", ".join(f"{given}={'x'.join(map(str, size))}" for given, size in known.items())
-            raise ModelError(f"found shape {'x'.join(map(str, shape))} for '{name}', expected {expected}")
+def _with_shape(name: str, kind: TensorType[Attribute], shapes: Mapping[str, tuple[int, ...]]) -> TensorType[Attribute]:
+    """The type of an input with the shape that is given for it, if any. Raises ModelError for another rank."""
+    shape = shapes.get(name, kind.get_shape())
+    if len(shape) != len(kind.get_shape()) or min(shape, default=1) < 1:
+        found, expected = ("x".join(map(str, sizes)) for sizes in (shape, kind.get_shape()))
+        raise ModelError(f"found shape {found} for '{name}', expected as many sizes as {expected}, all above 0")
+    return TensorType(kind.get_element_type(), shape)
 
 
 SORTED = ("/values", "/indices")
@@ -85,15 +86,22 @@ def _described(operator: Operator, model: LiteRtModel) -> str:
 class _Importer:
     """Converts the operators of a graph in order and collects the problems."""
 
-    def __init__(self, model: LiteRtModel):
+    def __init__(self, model: LiteRtModel, shapes: Mapping[str, tuple[int, ...]]):
         self._model = model
         self._check_names(model.inputs, "input")
         self._check_names(model.outputs, "output")
         given = [model.tensors[index] for _, index in model.inputs]
         ranks = [(name, len(model.tensors[index].shape)) for name, index in model.inputs]
         self._moved = [port_order(model.metadata, "inputs", name, rank) for name, rank in ranks]
-        kinds = [self._input_type(*pair) for pair in zip(given, self._moved, strict=True)]
-        self._block = Block(arg_types=kinds)
+        kinds = {
+            name: self._input_type(tensor, order)
+            for (name, _), tensor, order in zip(model.inputs, given, self._moved, strict=True)
+        }
+        for name in shapes.keys() - kinds.keys():
+            raise ModelError(f"found a shape for '{name}', expected one of the inputs: {', '.join(kinds)}")
+        types = [_with_shape(name, kind, shapes) for name, kind in kinds.items()]
+        self._is_resized = types != list(kinds.values())
+        self._block = Block(arg_types=types)
         self._weights = Weights()
         self._build = Builder(self._block, self._weights, {})
         self._values = CallValues(model, self._build)
@@ -133,7 +141,7 @@ class _Importer:
         if self._problems:
             count = f"{len(self._problems)} operators are" if len(self._problems) > 1 else "1 operator is"
             unknown = all(": " in problem for problem in self._problems)
-            fix = "" if unknown else "; see docs/import.md"
+            fix = self._other_shapes() if unknown else "; see docs/import.md"
             raise ModelError(f"{count} not supported: {listed(self._problems)}{fix}")
         results, orders = self._results()
         self._block.add_op(ReturnOp(*results))
@@ -150,6 +158,17 @@ class _Importer:
             res_attrs=with_orders(name_attributes(names[1]), FILE_ORDER, orders),
         )
         return Program(ModuleOp([function]), self._weights)
+
+    def _other_shapes(self) -> str:
+        """What to try if sizes in the file only stand for those of a run."""
+        for name, index in self._model.inputs:
+            tensor = self._model.tensors[index]
+            if tensor.dynamic and not self._is_resized:
+                shape = "x".join(map(str, tensor.shape))
+                return (
+                    f"; the file has {shape} in place of an unknown shape of '{name}', give it with --shape {name}=..."
+                )
+        return ""
 
     def _moved_port(self, value: SSAValue, order: Sequence[int], kind: UniformQuantizedType | None) -> SSAValue:
         """An input or output, transposed. If the tensor is pinned, so is the value before the transpose."""
@@ -235,7 +254,7 @@ class _Importer:
 
     def _check_result(self, tensor: LiteRtTensor, value: SSAValue) -> None:
         """Raise NodeError if the shape in the file differs from the shape inferred from operands and options."""
-        if shape_of(value) != tensor.shape and not tensor.dynamic:
+        if shape_of(value) != tensor.shape and not tensor.dynamic and not self._is_resized:
             raise NodeError(
                 f"found shape {list(tensor.shape)} of its result, expected {list(shape_of(value))}; the file is broken"
             )

@@ -26,10 +26,7 @@ def _int64(values: Sequence[int]) -> np.ndarray:
 def reshape(call: Call) -> SSAValue:
     """RESHAPE to the shape in an operand, or in the options."""
     value = call.operand(0)
-    if call.has(1) and call.tensor(1).data is not None:
-        wanted = list(call.integers(1, "shape"))
-    else:
-        wanted = list(call.result().shape)
+    wanted = list(call.integers(1, "shape") if call.has(1) else call.listed("newShape"))
     if wanted.count(-1) == 1:
         rest = prod(size for size in wanted if size != -1)
         wanted[wanted.index(-1)] = prod(shape_of(value)) // rest if rest else 0

@@ -8,19 +8,27 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import replace
 from math import prod
-from typing import Any, cast
+from typing import Any
 
-import ml_dtypes
 import numpy as np
-from xdsl.utils.exceptions import VerifyException
 
 from zeropoint.errors import json_object
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.litert.flattened import flattened
+from zeropoint.frontend.litert.graph import (
+    DTYPES,
+    PACKED,
+    RESOURCE,
+    LiteRtGraph,
+    LiteRtModel,
+    LiteRtTensor,
+    Operator,
+    Ports,
+    stored_bytes,
+)
 from zeropoint.frontend.litert.sparse import Sparsity, dense
-from zeropoint.ir.quant import Storage, UniformQuantizedType
 from zeropoint.ir.tensors import Array
 from zeropoint.limits import afford
 from zeropoint.litert_schema import schema
@@ -32,130 +40,6 @@ MOST_DIMENSIONS = 8
 MOST_SCALES = 1 << 24
 METADATA = "zeropoint"
 """The name of the metadata that zeropoint's exporter writes."""
-NUMBERED = "numbered"
-"""The key of the metadata with the names of tensors to which the exporter added a number."""
-
-DTYPES: Mapping[str, np.dtype[np.generic]] = {
-    "BOOL": np.dtype(np.bool_),
-    "FLOAT16": np.dtype(np.float16),
-    "FLOAT32": np.dtype(np.float32),
-    "FLOAT64": np.dtype(np.float64),
-    "INT2": np.dtype(ml_dtypes.int2),
-    "INT4": np.dtype(ml_dtypes.int4),
-    "INT8": np.dtype(np.int8),
-    "INT16": np.dtype(np.int16),
-    "INT32": np.dtype(np.int32),
-    "INT64": np.dtype(np.int64),
-    "UINT8": np.dtype(np.uint8),
-    "UINT16": np.dtype(np.uint16),
-    "UINT32": np.dtype(np.uint32),
-}
-STORAGE: Mapping[str, Storage] = {
-    "INT2": Storage.of("i8", -2, 1),
-    "INT4": Storage.of("i8", -8, 7),
-    "INT8": Storage.of("i8"),
-    "INT16": Storage.of("i16"),
-    "UINT8": Storage.of("u8"),
-}
-"""The storage types of quantized values. Biases of 32 and 64 bits need no type: their scale is that of the products."""
-PACKED: Mapping[str, int] = {"INT2": 4, "INT4": 2}
-"""How many elements of a type are in a byte."""
-
-
-Ports = Sequence[tuple[str, int]]
-"""Names of inputs or outputs, and their tensor indices."""
-
-
-@dataclass(frozen=True)
-class LiteRtTensor:
-    """A tensor. `data` has the elements of a constant in the stored dtype. `scales` is empty if it is not quantized."""
-
-    name: str
-    type_name: str
-    shape: tuple[int, ...]
-    data: Array | None
-    scales: Array
-    zero_points: Array
-    axis: int
-    dynamic: bool = False
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The dtype of the elements."""
-        return DTYPES[self.type_name]
-
-    @property
-    def stored_bytes(self) -> int:
-        """How many bytes the elements take in a file."""
-        return _stored_bytes(self.type_name, self.shape)
-
-    @property
-    def is_quantized(self) -> bool:
-        """Whether the elements are integers that represent real values."""
-        return bool(self.scales.size) and self.dtype.kind != "f"
-
-    @property
-    def quantized(self) -> UniformQuantizedType | None:
-        """The quantized type; None for other tensors and for biases."""
-        storage = STORAGE.get(self.type_name)
-        if not self.is_quantized or storage is None:
-            return None
-        wrong = self.scales[~np.isfinite(self.scales) | (self.scales <= 0)]
-        if wrong.size:
-            raise ModelError(
-                f"tensor '{self.name}': found scale {wrong[0]:g}, expected finite numbers above 0; the file is broken"
-            )
-        try:
-            if self.scales.size == 1:
-                return UniformQuantizedType.per_layer(storage, float(self.scales[0]), int(self.zero_points[0]))
-            return UniformQuantizedType.per_channel(storage, self.axis, self.scales, self.zero_points)
-        except VerifyException as error:
-            raise ModelError(
-                f"tensor '{self.name}': found invalid scale and zero point: {error}; expected zero points of type "
-                f"{self.type_name}; the file is broken"
-            ) from error
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator: its name in the schema, the indices of its tensors (-1: omitted), and its options table."""
-
-    name: str
-    index: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: Any = None
-
-
-@dataclass(frozen=True)
-class LiteRtModel:
-    """The main graph of a file. `metadata` is the text that zeropoint's exporter wrote; empty in other files."""
-
-    tensors: Sequence[LiteRtTensor]
-    operators: Sequence[Operator]
-    inputs: Ports
-    outputs: Ports
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    @cached_property
-    def _numbered(self) -> frozenset[str]:
-        found = self.metadata.get(NUMBERED)
-        return frozenset(map(str, cast("list[object]", found))) if isinstance(found, list) else frozenset()
-
-    def origin(self, tensor: LiteRtTensor) -> str:
-        """The name of what a tensor holds in the program that was exported: without a number that the exporter added.
-
-        In other files, it is the name of the tensor.
-        """
-        return tensor.name.rpartition("_")[0] if tensor.name in self._numbered else tensor.name
-
-    def stored(self, index: int) -> LiteRtTensor:
-        """The constant that a DEQUANTIZE makes a tensor of; the tensor itself if none does."""
-        for operator in self.operators if self.tensors[index].data is None else ():
-            if operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,) and operator.inputs[:1] > (-1,):
-                found = self.tensors[operator.inputs[0]]
-                return self.tensors[index] if found.data is None else found
-        return self.tensors[index]
 
 
 @contextmanager
@@ -196,31 +80,56 @@ def read_model(content: bytes) -> LiteRtModel:
         raise ModelError(f"found {len(content)} bytes without the identifier 'TFL3', expected a .tflite file")
     with inside("graph"):
         root = schema().Model.GetRootAs(content, 0)
-        if not root.SubgraphsLength():
+        graphs = _count(root.SubgraphsLength(), "graphs", content)
+        if not graphs:
             raise ModelError("found no graph, expected one; the file is broken or truncated")
-        graph = root.Subgraphs(0)
-        counts = [
-            _count(count, what, content)
-            for count, what in (
-                (graph.TensorsLength(), "tensors"),
-                (root.OperatorCodesLength(), "codes"),
-                (graph.OperatorsLength(), "operators"),
-            )
-        ]
-    types = _names_of(schema().TensorType)
-    tensors = [_tensor(graph, index, root, types, content) for index in range(counts[0])]
-    codes = [_code(root, index) for index in range(counts[1])]
-    operators = [_operator(graph, index, codes, len(tensors)) for index in range(counts[2])]
-    with inside("inputs and outputs"):
-        inputs, outputs = (
-            [(tensors[index].name, index) for index in _indices(found, len(tensors), what)]
-            for found, what in ((graph.InputsAsNumpy(), "input"), (graph.OutputsAsNumpy(), "output"))
-        )
-        inputs, outputs = _signature(root, inputs, outputs)
+        codes = [_code(root, index) for index in range(_count(root.OperatorCodesLength(), "codes", content))]
+
+    def graph_at(index: int) -> LiteRtGraph:
+        if not 0 <= index < graphs:
+            raise ModelError(f"found graph {index}, expected 0 to {graphs - 1}; the file is broken")
+        return _graph(root, index, codes, content)
+
+    main = graph_at(0)
+    with inside("signature"):
+        inputs, outputs = _signature(root, main.inputs, main.outputs)
     if not outputs:
         raise ModelError("found no outputs, expected one; the file is broken or truncated")
+    found = flattened(replace(main, inputs=inputs, outputs=outputs), graph_at)
+    _check_variables(found)
     with inside("metadata"):
-        return LiteRtModel(tensors, operators, inputs, outputs, _metadata(root))
+        return LiteRtModel(found.tensors, found.operators, found.inputs, found.outputs, _metadata(root))
+
+
+def _check_variables(graph: LiteRtGraph) -> None:
+    """Raise ModelError if something else than the operators of `flattened` reads or returns a variable."""
+    variables = {index for index, tensor in enumerate(graph.tensors) if tensor.type_name == RESOURCE}
+    readers = (
+        [(operator.name, (*operator.inputs, *operator.outputs)) for operator in graph.operators] if variables else []
+    )
+    ports = [(f"the port '{name}'", (index,)) for name, index in (*graph.inputs, *graph.outputs)]
+    for what, indices in (*readers, *ports):
+        for index in variables.intersection(indices):
+            raise ModelError(
+                f"tensor '{graph.tensors[index].name}': found {what} of a variable, expected only READ_VARIABLE and "
+                "ASSIGN_VARIABLE; convert the model with its state as inputs and outputs"
+            )
+
+
+def _graph(root: Any, index: int, codes: Sequence[str], content: bytes) -> LiteRtGraph:
+    with inside(f"graph {index}"):
+        graph = root.Subgraphs(index)
+        tensors = _count(graph.TensorsLength(), "tensors", content)
+        operators = _count(graph.OperatorsLength(), "operators", content)
+    types = _names_of(schema().TensorType)
+    read = [_tensor(graph, number, root, types, content) for number in range(tensors)]
+    steps = [_operator(graph, number, codes, tensors) for number in range(operators)]
+    with inside("inputs and outputs"):
+        inputs, outputs = (
+            [(read[number].name, number) for number in _indices(found, tensors, what)]
+            for found, what in ((graph.InputsAsNumpy(), "input"), (graph.OutputsAsNumpy(), "output"))
+        )
+    return LiteRtGraph(read, steps, inputs, outputs)
 
 
 def _count(count: int, what: str, content: bytes) -> int:
@@ -263,11 +172,8 @@ def _tensor(graph: Any, index: int, root: Any, types: Mapping[int, str], content
 
 def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
     type_name = types.get(found.Type(), str(found.Type()))
-    if type_name == "RESOURCE":
-        raise ModelError(
-            f"tensor '{name}': found a variable, which keeps its value from run to run, expected a model without "
-            "state; convert the model with its state as inputs and outputs"
-        )
+    if type_name == RESOURCE:
+        return LiteRtTensor(name, type_name, (), None, np.zeros(0), np.zeros(0), 0)
     if type_name not in DTYPES:
         raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
@@ -336,15 +242,10 @@ def _stored(root: Any, buffer: int, name: str, content: bytes) -> Array:
     return np.frombuffer(content, np.uint8, size, start)
 
 
-def _stored_bytes(type_name: str, shape: tuple[int, ...]) -> int:
-    per_byte = PACKED.get(type_name, 0)
-    return -(-prod(shape) // per_byte) if per_byte else prod(shape) * DTYPES[type_name].itemsize
-
-
 def _elements(stored: Array, name: str, type_name: str, shape: tuple[int, ...]) -> Array:
     """Stored bytes as elements of a type."""
     dtype, elements, per_byte = DTYPES[type_name], prod(shape), PACKED.get(type_name, 0)
-    expected = _stored_bytes(type_name, shape)
+    expected = stored_bytes(type_name, shape)
     if stored.size != expected:
         raise ModelError(
             f"tensor '{name}': found {stored.size} bytes, expected {expected} for {type_name} {list(shape)}; the file "
@@ -380,7 +281,8 @@ def _operator(graph: Any, index: int, codes: Sequence[str], tensors: int) -> Ope
             raise ModelError(f"operator {index}: found code {found.OpcodeIndex()}, expected 0 to {len(codes) - 1}")
         inputs = _indices(found.InputsAsNumpy(), tensors, "operand", -1)
         outputs = _indices(found.OutputsAsNumpy(), tensors, "result")
-        return Operator(codes[int(found.OpcodeIndex())], index, inputs, outputs, _options(found))
+        custom = _array(found.CustomOptionsAsNumpy(), np.uint8).tobytes()
+        return Operator(codes[int(found.OpcodeIndex())], index, inputs, outputs, _options(found), custom)
 
 
 def _options(found: Any) -> Any:

@@ -1,0 +1,254 @@
+"""Variables, branches and sizes that the file leaves open. LiteRT runs the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flatbuffers import Builder
+
+from zeropoint.frontend import ModelError, load_model
+from zeropoint.frontend.litert.flattened import DEPTH, flattened
+from zeropoint.frontend.litert.graph import LiteRtGraph, LiteRtTensor, Operator
+from zeropoint.interp import Interpreter
+from zeropoint.ir.tensors import Array
+from zeropoint.litert_schema import schema
+from zeropoint.pipeline import Options, quantize
+
+litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT judges")
+SHAPE = (1, 4)
+QUANTIZED = (0.05, 3)
+
+
+class Graph:
+    """A graph of a file: tensors by name, f32 of shape [1, 4] or i8 with a scale and a zero point."""
+
+    def __init__(self, file: File, name: str, inputs: Sequence[str], outputs: Sequence[str]):
+        self.file, self.tables, self.names = file, schema().SubGraphT(), dict[str, int]()
+        self.tables.name, self.tables.tensors, self.tables.operators = name, [], []
+        self.tables.inputs = [self.tensor(each) for each in inputs]
+        self.tables.outputs = [self.tensor(each) for each in outputs]
+        file.tables.subgraphs.append(self.tables)
+
+    def tensor(self, name: str, data: Array | None = None) -> int:
+        if name in self.names:
+            return self.names[name]
+        tensor = schema().TensorT()
+        types = schema().TensorType
+        tensor.name, tensor.shape, tensor.buffer = name, list(SHAPE), 0
+        kinds = {"s:": types.RESOURCE, "b:": types.BOOL, "q:": types.INT8}
+        tensor.type = kinds.get(name[:2], types.FLOAT32)
+        if name.startswith("s:"):
+            tensor.shape = []
+        if name.startswith("q:"):
+            found = schema().QuantizationParametersT()
+            found.scale, found.zeroPoint = [QUANTIZED[0]], [QUANTIZED[1]]
+            tensor.quantization = found
+        if data is not None:
+            tensor.type = {"float32": types.FLOAT32, "int32": types.INT32, "int8": types.INT8}[data.dtype.name]
+            tensor.shape, tensor.buffer = list(data.shape), self.file.buffer(data)
+        self.tables.tensors.append(tensor)
+        self.names[name] = len(self.names)
+        return self.names[name]
+
+    def then(self, op: str, inputs: Sequence[str], outputs: Sequence[str], options: Any = None) -> None:
+        found = schema().OperatorT()
+        found.opcodeIndex, found.inputs = self.file.code(op), [self.tensor(each) for each in inputs]
+        found.outputs = [self.tensor(each) for each in outputs]
+        if options is not None:
+            kind = type(options).__name__.removesuffix("T")
+            found.builtinOptions, found.builtinOptionsType = options, getattr(schema().BuiltinOptions, kind)
+        self.tables.operators.append(found)
+
+
+class File:
+    def __init__(self) -> None:
+        self.tables = schema().ModelT()
+        self.tables.version, self.tables.subgraphs, self.tables.operatorCodes = 3, [], []
+        self.tables.buffers = [schema().BufferT()]
+        self.codes: dict[str, int] = {}
+
+    def buffer(self, data: Array) -> int:
+        found = schema().BufferT()
+        found.data = np.frombuffer(data.tobytes(), np.uint8)
+        self.tables.buffers.append(found)
+        return len(self.tables.buffers) - 1
+
+    def code(self, op: str) -> int:
+        if op not in self.codes:
+            found = schema().OperatorCodeT()
+            number = getattr(schema().BuiltinOperator, op)
+            found.builtinCode, found.deprecatedBuiltinCode, found.version = number, min(number, 127), 1
+            self.tables.operatorCodes.append(found)
+            self.codes[op] = len(self.codes)
+        return self.codes[op]
+
+    def write(self, path: Path) -> Path:
+        builder = Builder()
+        builder.Finish(self.tables.Pack(builder), b"TFL3")
+        path.write_bytes(bytes(builder.Output()))
+        return path
+
+
+def options(kind: str, **fields: Any) -> Any:
+    made = getattr(schema(), f"{kind}OptionsT")()
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def runtime(path: Path) -> Any:
+    found = litert.Interpreter(
+        str(path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    )
+    found.allocate_tensors()
+    return found
+
+
+def run(found: Any, values: Sequence[Array]) -> list[Array]:
+    for detail, value in zip(found.get_input_details(), values, strict=True):
+        found.set_tensor(detail["index"], value)
+    found.invoke()
+    return [found.get_tensor(detail["index"]) for detail in found.get_output_details()]
+
+
+def streaming(start: Array, *, quantized: bool = False) -> File:
+    """y = x + state, and the next state is y."""
+    file, q = File(), "q:" if quantized else ""
+    main = Graph(file, "main", [f"{q}x"], [f"{q}y"])
+    main.then("CALL_ONCE", [], [], options("CallOnce", initSubgraphIndex=1))
+    main.then("VAR_HANDLE", [], ["s:0"], options("VarHandle", sharedName="stream/state"))
+    main.then("READ_VARIABLE", ["s:0"], [f"{q}old"], options("ReadVariable"))
+    main.then("ADD", [f"{q}x", f"{q}old"], [f"{q}y"], options("Add"))
+    main.then("ASSIGN_VARIABLE", ["s:0", f"{q}y"], [], options("AssignVariable"))
+    first = Graph(file, "first", [], [])
+    first.then("VAR_HANDLE", [], ["s:1"], options("VarHandle", sharedName="stream/state"))
+    first.tensor(f"{q}start", start)
+    first.then("ASSIGN_VARIABLE", ["s:1", f"{q}start"], [], options("AssignVariable"))
+    return file
+
+
+def test_a_variable_is_an_input_and_an_output(tmp_path: Path) -> None:
+    path = streaming(np.zeros(SHAPE, np.float32)).write(tmp_path / "m.tflite")
+    program, theirs = Interpreter(load_model(path)), runtime(path)
+    random, state = np.random.default_rng(0), np.zeros(SHAPE, np.float32)
+    for _ in range(3):
+        x = random.normal(0, 1, SHAPE).astype(np.float32)
+        found = program({"x": x, "stream/state": state})
+        np.testing.assert_array_equal(found["y"], run(theirs, [x])[0])
+        state = found["stream/state_next"]
+
+
+def test_a_quantized_variable_has_the_bits_of_litert(tmp_path: Path) -> None:
+    scale, point = np.float32(QUANTIZED[0]), QUANTIZED[1]
+    path = streaming(np.full(SHAPE, point, np.int8), quantized=True).write(tmp_path / "m.tflite")
+    theirs = runtime(path)
+    program = Interpreter(quantize(load_model(path), None, Options(target="litert")).integer)
+    random, state = np.random.default_rng(0), np.zeros(SHAPE, np.float32)
+    for _ in range(6):
+        stored = random.integers(-60, 61, SHAPE).astype(np.int8)
+        found = program({"q:x": (stored.astype(np.float32) - point) * scale, "stream/state": state})
+        expected = (run(theirs, [stored])[0].astype(np.float32) - point) * scale
+        np.testing.assert_array_equal(found["q:y"], expected)
+        state = found["stream/state_next"]
+
+
+def test_first_values_other_than_0_are_refused(tmp_path: Path) -> None:
+    path = streaming(np.ones(SHAPE, np.float32)).write(tmp_path / "m.tflite")
+    with pytest.raises(ModelError, match="variable 'stream/state': found a first value other than 0, expected zeros"):
+        load_model(path)
+
+
+def branches() -> File:
+    """IF x > 0 in the first place, x + k, otherwise the negated x."""
+    file = File()
+    main = Graph(file, "main", ["x"], ["y"])
+    for name, numbers in (("begin", [0, 0]), ("end", [1, 1]), ("steps", [1, 1])):
+        main.tensor(name, np.array(numbers, np.int32))
+    main.tensor("zero", np.array(0, np.float32))
+    main.tensor("k", np.full(SHAPE, 2, np.float32))
+    main.then("STRIDED_SLICE", ["x", "begin", "end", "steps"], ["first"], options("StridedSlice", shrinkAxisMask=3))
+    main.then("GREATER", ["first", "zero"], ["b:positive"], options("Greater"))
+    for name in ("first", "b:positive"):
+        main.tables.tensors[main.tensor(name)].shape = []
+    main.then("IF", ["b:positive", "x", "k"], ["y"], options("If", thenSubgraphIndex=1, elseSubgraphIndex=2))
+    then = Graph(file, "then", ["a", "b"], ["c"])
+    then.then("ADD", ["a", "b"], ["c"], options("Add"))
+    otherwise = Graph(file, "otherwise", ["a", "b"], ["c"])
+    otherwise.then("NEG", ["a"], ["c"])
+    return file
+
+
+@pytest.mark.parametrize("first", [1.0, -1.0])
+def test_both_branches_of_an_if_are_computed_and_one_is_selected(first: float, tmp_path: Path) -> None:
+    path = branches().write(tmp_path / "m.tflite")
+    x = np.array([[first, 2, -3, 4]], np.float32)
+    np.testing.assert_array_equal(Interpreter(load_model(path))({"x": x})["y"], run(runtime(path), [x])[0])
+
+
+def flatten(signature: Sequence[int]) -> File:
+    """A flatten of Keras: the batch is read from the shape of x."""
+    file = File()
+    main = Graph(file, "main", ["x"], ["y"])
+    main.tables.tensors[0].shape, main.tables.tensors[0].shapeSignature = [1, 2, 2], signature
+    for name, numbers in (("begin", [0]), ("end", [1]), ("steps", [1]), ("rest", -1)):
+        main.tensor(name, np.array(numbers, np.int32))
+    main.then("SHAPE", ["x"], ["shape"], options("Shape", outType=schema().TensorType.INT32))
+    main.then("STRIDED_SLICE", ["shape", "begin", "end", "steps"], ["batch"], options("StridedSlice", shrinkAxisMask=1))
+    main.then("PACK", ["batch", "rest"], ["sizes"], options("Pack", valuesCount=2))
+    main.then("RESHAPE", ["x", "sizes"], ["y"], options("Reshape"))
+    for name, shape in {"shape": [3], "batch": [], "sizes": [2]}.items():
+        tensor = main.tables.tensors[main.tensor(name)]
+        tensor.type, tensor.shape = schema().TensorType.INT32, shape
+    return file
+
+
+@pytest.mark.parametrize("shapes", [{}, {"x": (3, 2, 2)}, {"x": (2, 5, 2)}])
+def test_inputs_may_have_other_shapes_than_in_the_file(shapes: Mapping[str, tuple[int, ...]], tmp_path: Path) -> None:
+    path = flatten([-1, -1, 2]).write(tmp_path / "m.tflite")
+    x = np.arange(np.prod(shapes.get("x", (1, 2, 2))), dtype=np.float32).reshape(shapes.get("x", (1, 2, 2)))
+    theirs = litert.Interpreter(str(path))
+    theirs.resize_tensor_input(0, x.shape)
+    theirs.allocate_tensors()
+    np.testing.assert_array_equal(Interpreter(load_model(path, shapes))({"x": x})["y"], run(theirs, [x])[0])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"x": (3, 2)}, "found shape 3x2 for 'x', expected as many sizes as 1x2x2, all above 0"),
+        ({"x": (0, 2, 2)}, "found shape 0x2x2 for 'x', expected as many sizes as 1x2x2, all above 0"),
+        ({"z": (1, 2, 2)}, "found a shape for 'z', expected one of the inputs: x"),
+    ],
+)
+def test_wrong_shapes_are_refused(shapes: Mapping[str, tuple[int, ...]], message: str, tmp_path: Path) -> None:
+    path = flatten([-1, -1, 2]).write(tmp_path / "m.tflite")
+    with pytest.raises(ModelError, match=message):
+        load_model(path, shapes)
+
+
+def test_a_placeholder_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    file = File()
+    main = Graph(file, "main", ["x"], ["y"])
+    main.tables.tensors[0].shape, main.tables.tensors[0].shapeSignature = [1, 1], [1, -1]
+    main.tensor("sizes", np.array([2, 8], np.int32))
+    main.then("RESHAPE", ["x", "sizes"], ["y"], options("Reshape"))
+    main.tables.tensors[main.tensor("y")].shape = [2, 8]
+    path = file.write(tmp_path / "m.tflite")
+    with pytest.raises(
+        ModelError, match=r"the file has 1x1 in place of an unknown shape of 'x', give it with --shape x="
+    ):
+        load_model(path)
+    assert Interpreter(load_model(path, {"x": (1, 16)}))({"x": np.zeros((1, 16), np.float32)})["y"].shape == (2, 8)
+
+
+def test_graphs_that_contain_each_other_are_refused() -> None:
+    none = np.zeros(0)
+    tensors = [LiteRtTensor(name, kind, (), None, none, none, 0) for name, kind in (("c", "BOOL"), ("x", "FLOAT32"))]
+    choice = type("Choice", (), {"ThenSubgraphIndex": lambda _: 0, "ElseSubgraphIndex": lambda _: 0})()
+    graph = LiteRtGraph(tensors, [Operator("IF", 0, (0, 0), (1,), choice)], [("c", 0)], [("x", 1)])
+    with pytest.raises(ModelError, match=f"found graphs inside each other {DEPTH + 1} times, expected fewer"):
+        flattened(graph, lambda _: graph)
