@@ -9,8 +9,8 @@ import pytest
 from xdsl.dialects.builtin import f32, f64, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
-from codegen.contractions import Builder
 from codegen.exactness import HERE, assert_native_is_exact
+from codegen.runtime_sums import RuntimeBuilder
 from zeropoint.codegen.kernels.computed import ComputedEpilogue
 from zeropoint.codegen.kernels.contraction import Contraction
 from zeropoint.codegen.kernels.depthwise import Depthwise
@@ -24,9 +24,6 @@ from zeropoint.ir.fxpmath import RequantizeOp
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import (
     AddOp,
-    BroadcastInDimOp,
-    ClampOp,
-    ConvertOp,
     ConvolutionLayout,
     ConvolutionOp,
     DotDimensions,
@@ -48,26 +45,8 @@ class Runtime:
     zero_point: int = -128
 
 
-class Floats(Builder):
+class Floats(RuntimeBuilder):
     """A program with float arithmetic of a runtime."""
-
-    def to(self, value: SSAValue, element: Attribute) -> SSAValue:
-        return self.insert(ConvertOp(value, with_element(value, element)))
-
-    def filled(self, like: SSAValue, number: Array, axis: int | None = None) -> SSAValue:
-        return self.insert(BroadcastInDimOp(self.constant(number), like.type, [] if axis is None else [axis]))
-
-    def fused(self, value: SSAValue, factor: float, addend: SSAValue | float) -> SSAValue:
-        """fma(value, factor, addend) as lowering has it: in f64, then rounded to f32."""
-        wide = self.to(value, f64)
-        product = self.insert(MultiplyOp(wide, self.filled(wide, np.float64(np.float32(factor)))))
-        if isinstance(addend, SSAValue):
-            return self.to(self.insert(AddOp(product, self.to(addend, f64))), f32)
-        return self.to(self.insert(AddOp(product, self.filled(wide, np.float64(np.float32(addend))))), f32)
-
-    def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
-        bounds = [self.constant(np.array(bound, np.float32)) for bound in (low, high)]
-        return self.insert(ClampOp(bounds[0], value, bounds[1]))
 
     def stored(self, real: SSAValue, by: Runtime) -> SSAValue:
         whole = self.to(self.insert(RoundNearestEvenOp(real)), i32)
@@ -121,6 +100,7 @@ RUNTIMES = {
     "a clamp inside the storage": Runtime(bounds=(3.5, 200.0)),
     "sums beyond 2^22": Runtime(scale=12.0, shift=3.0),
     "no clamp": Runtime(bounds=None, zero_point=3),
+    "no clamp, sums beyond 2^31": Runtime(scale=22.0, bounds=None, zero_point=3),
 }
 
 
@@ -156,6 +136,17 @@ def test_an_accumulator_that_another_op_reads_stays_apart() -> None:
     sums = net.insert(DotGeneralOp(net.values[0], weights, kind, DotDimensions((), (), (1,), (0,))))
     program = net.finish(net.computed(sums, 1, Runtime(), None), sums)
     assert not any(isinstance(step.kernel, Contraction) for step in steps_of(program, HERE[0]).steps)
+    assert_native_is_exact(program, [inputs(program)], HERE[0])
+
+
+def test_bytes_that_wrap_around_before_they_are_added_stay_apart() -> None:
+    """An epilogue has the added value in 32 bits. It added sums of bytes that had not wrapped around."""
+    net = Floats([(7, 36), (7, 24)], 0)
+    weights = net.constant(net.random.integers(-127, 128, (36, 24)).astype(np.int8))
+    kind = with_element(with_shape(net.values[0], (7, 24)), i32)
+    sums = net.insert(DotGeneralOp(net.values[0], weights, kind, DotDimensions((), (), (1,), (0,))))
+    twice = net.insert(AddOp(net.values[1], net.values[1]))
+    program = net.finish(net.computed(sums, 1, Runtime(), twice))
     assert_native_is_exact(program, [inputs(program)], HERE[0])
 
 

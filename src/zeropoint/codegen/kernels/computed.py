@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zeropoint.codegen.kernels.access import Elements
-from zeropoint.codegen.kernels.elements import Elementwise, Number, Scalar, Scalars
+from zeropoint.codegen.kernels.elements import Argument, Elementwise, Number, Requantize, Scalar, Scalars
 from zeropoint.codegen.kernels.finite import Nearest, Within
 from zeropoint.codegen.kernels.known_scalars import Magnitude, known_of, of_known
 from zeropoint.codegen.kernels.quantize import NEAR
@@ -28,9 +28,10 @@ from zeropoint.codegen.kernels.requantize import (
 )
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.text import Function
-from zeropoint.codegen.llvm.types import Value, vector
+from zeropoint.codegen.llvm.types import Value, lanes, vector
 from zeropoint.numerics import Requantization
 from zeropoint.numerics.arrays import AnyArray, IntArray
+from zeropoint.numerics.rounding import INT32_MAX
 from zeropoint.numerics.storage import signed_range
 
 
@@ -44,6 +45,11 @@ class ComputedOutput:
     zero_point: int
     storage_min: int
     storage_max: int
+
+    @property
+    def requantizes(self) -> bool:
+        """Whether accumulators are requantized first."""
+        return any(isinstance(i.what, Requantize) for i in self.body)
 
     def of_channels(self, channels: slice) -> ComputedOutput:
         """The same for some channels."""
@@ -66,7 +72,8 @@ class ComputedEpilogue:
         sums = Magnitude(float(reach.max(initial=0)), 0)
         arguments = dict(enumerate([sums, *(Magnitude.of(array) for array in output.numbers), Magnitude(128.0, 0)]))
         body = _saturated(of_known(output.body, isa, arguments), isa, arguments, output)
-        last, zero = len(body) - 1, output.zero_point + isa.offset
+        body, zero = _with_room(body, isa, arguments, output), output.zero_point + isa.offset
+        last = len(body) - 1
         body = (*body, Scalar(Number(zero), "i32"), Scalar(Elementwise("add"), "i32", (last, last + 1)))
         kinds = tuple("float" if array.dtype.kind == "f" else "i32" for array in output.numbers)
         return ComputedEpilogue(body, kinds, (output.storage_min, output.storage_max) != signed_range(8))
@@ -95,11 +102,20 @@ class ComputedEpilogue:
         numbers = [[reader.take(vector(isa.width, kind)) for _ in sums] for kind in self.kinds]
         if other is not None:
             numbers.append([_widened(f, isa, other, order) for order in channel_order(count, isa.width)])
-        elements = Elements(f, isa, ())
-        given = zip(sums, *numbers, strict=True)
-        integers = [elements.evaluated(self.body, isa.width, 0, [], arguments=each) for each in given]
-        shorts = packed_shorts(f, isa, integers)
+        shorts = packed_shorts(f, isa, self._integers(f, isa, list(zip(sums, *numbers, strict=True))))
         return packed_bytes(f, isa, shorts, count, reader if self.clamped else None)
+
+    def _integers(self, f: Function, isa: InstructionSet, given: Sequence[Sequence[Value]]) -> list[Value]:
+        """The results of the body for the arguments of each vector."""
+        elements, made = Elements(f, isa, ()), [list[Value]() for _ in given]
+        for i in self.body:
+            # Scalar by scalar, because the scalars of a vector wait for each other.
+            for values, arguments in zip(made, given, strict=True):
+                if isinstance(i.what, Argument):
+                    values.append(arguments[i.what.index])
+                else:
+                    values.append(elements.value(i, self.body, values, isa.width, 0, []))
+        return [values[-1] for values in made]
 
 
 AnyEpilogue = Epilogue | ComputedEpilogue
@@ -127,8 +143,25 @@ def parameters_of(
 
 def _widened(f: Function, isa: InstructionSet, stored: Value, order: IntArray) -> Value:
     """Some elements of a vector of 8-bit activations as storage integers in i32."""
-    chosen = f.shuffle(stored, None, [int(n) for n in order])
-    return f.add(f.cast("zext", chosen, isa.i32), -isa.offset) if isa.unsigned else f.cast("sext", chosen, isa.i32)
+    if not isa.unsigned:
+        return f.cast("sext", f.shuffle(stored, None, [int(n) for n in order]), isa.i32)
+    # Bytes between zeros: one instruction, because elements stay in their lanes.
+    zero, count = Value(stored.type, "zeroinitializer"), lanes(stored.type)
+    spread = [index for n in order for index in (int(n), count, count, count)]
+    return f.add(f.bits(f.shuffle(stored, zero, spread), isa.i32), -isa.offset)
+
+
+def _with_room(
+    body: Scalars, isa: InstructionSet, arguments: dict[int, Magnitude | None], output: ComputedOutput
+) -> Scalars:
+    """The body, clamped if the sum with the zero point could exceed 32 bits."""
+    known = known_of(body, isa, arguments)[-1]
+    if known is not None and known.most + abs(output.zero_point) + isa.offset <= INT32_MAX:
+        return body
+    bounds = output.storage_min, output.storage_max
+    low, high = (Scalar(Number(bound - output.zero_point), "i32") for bound in bounds)
+    n = len(body)
+    return (*body, low, high, Scalar(Elementwise("clamp"), "i32", (n, n - 1, n + 1)))
 
 
 def _saturated(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within, greatest, least, nearest
+from zeropoint.codegen.kernels.finite import Nearest, Rounded, Truncated, Within, greatest, least, nearest, rounded
 from zeropoint.codegen.kernels.functions import DOUBLE_BINARY
 from zeropoint.codegen.kernels.functions import DOUBLE_FUNCTIONS as IN_DOUBLE
 from zeropoint.codegen.kernels.functions import FLOAT_FUNCTIONS as IN_FLOAT
@@ -152,7 +152,8 @@ class Requantize:
 What = (
     Elementwise | Read | Number | Argument | Total | Reduce | StoredNumber | PairSum | EveryOther | PairProduct
     | Interleaved | Rebased | Saturated | Raised | Compare | Narrow | LookUp | Interpolate | Gather | Requantize
-    | Quantize | Dequantize | CommonScaleSum | Division | Nearest | Truncated | Within
+    | Quantize | Dequantize | CommonScaleSum | Division | Nearest | Rounded | Truncated
+    | Within
 )  # fmt: skip
 
 
@@ -378,6 +379,7 @@ _SPECIAL: dict[str | type[What], Special] = {
     "select": lambda f, by, i, of, values: f.select(*values),
     CommonScaleSum: _weighted_sum,
     Truncated: lambda f, by, i, of, values: f.cast("fptosi", values[0], like(values[0], "i32")),
+    Rounded: lambda f, by, i, of, values: rounded(f, by, values[0]),
     Within: lambda f, by, i, of, values: bounded(f, values[0], by.low, by.high),
 }
 """The scalars that need more than the values of their arguments, and those of this project."""

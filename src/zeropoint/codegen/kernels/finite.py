@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zeropoint.codegen.kernels.quantize import MAGIC, MAGIC_BITS
+from zeropoint.codegen.kernels.scalars import bounded
 from zeropoint.codegen.kernels.signed_zeros import SignedZeros
 from zeropoint.codegen.llvm.text import Function
 from zeropoint.codegen.llvm.types import Value, like
@@ -28,10 +29,25 @@ class Within(SignedZeros):
     high: float
 
 
+@dataclass(frozen=True)
+class Rounded:
+    """A float clamped to two numbers of at most 2^22, rounded to even, plus an integer, as a float. It is never -0."""
+
+    low: float
+    high: float
+    plus: int
+
+
 def nearest(f: Function, x: Value) -> Value:
     """The i32 of `Nearest`."""
     # The sum has no fraction bits: its last bits are the integer.
     return f.add(f.bits(f.binary("fadd", x, MAGIC), like(x, "i32")), -MAGIC_BITS)
+
+
+def rounded(f: Function, by: Rounded, x: Value) -> Value:
+    """The float of `Rounded`."""
+    # The sum has no fraction bits, so the difference is exact.
+    return f.binary("fsub", f.binary("fadd", bounded(f, x, by.low, by.high), MAGIC), MAGIC - by.plus)
 
 
 def greatest(f: Function, left: Value, right: Value) -> Value:

@@ -3,6 +3,7 @@
     i32(round_nearest_even(x))              =  bits(x + 1.5 * 2^23) - MAGIC_BITS          |x| <= 2^22
     requantize(i32(round_nearest_even(x)))  =  the same of x within the bounds of the result, for any x
     requantize by float32-rne               =  the same of f32(x) m, or x itself for m = 1
+    f32(requantize by float32-rne)          =  f32(x) m, clamped, plus and minus 1.5 * 2^23
     requantize by fixed32-double            =  the upper half of one product, of x with room for a left shift
     f32(f64(a) f64(b) + f64(c))             =  one f32 multiply-add, if the sum in f64 is exact
     f32(f64(a) f64(b))                      =  a b in f32
@@ -33,7 +34,7 @@ from zeropoint.codegen.kernels.elements import (
     Scalar,
     Scalars,
 )
-from zeropoint.codegen.kernels.finite import Nearest, Truncated, Within
+from zeropoint.codegen.kernels.finite import Nearest, Rounded, Truncated, Within
 from zeropoint.codegen.kernels.quantize import NEAR
 from zeropoint.codegen.llvm.isa import InstructionSet
 from zeropoint.codegen.llvm.types import FLOATS, WIDTHS
@@ -89,6 +90,8 @@ class _Rewriting(NewBody):
         super().__init__()
         self.old, self.isa, self.given = body, isa, arguments
         self.known: list[Magnitude | None] = []
+        self.products: dict[int, tuple[int, Requantize]] = {}
+        """The f32 that requantized integers are rounded from."""
 
     def run(self) -> Scalars:
         for n, i in enumerate(self.old):
@@ -109,7 +112,7 @@ class _Rewriting(NewBody):
         if (i.name, i.type) == ("add", "double"):
             found = self._multiply_add(i)
         elif i.name == "convert":
-            found = self._nearest(i) if i.type not in FLOATS else self._narrowed(i) if i.type == "float" else None
+            found = self._nearest(i) if i.type not in FLOATS else self._to_float(i) if i.type == "float" else None
         elif isinstance(i.what, Requantize):
             found = self._requantized(i, i.what)
         else:
@@ -138,25 +141,34 @@ class _Rewriting(NewBody):
         return self.op("convert", like.type, n, signed=like.signed)
 
     def _requantized(self, i: Scalar, by: Requantize) -> int | None:
-        acc, multiplier = i.arguments[0], self.body[i.arguments[1]].what
         if by.behaviour is RequantizeBehaviour.FIXED32_DOUBLE:
             return self._doubled(i, by)
-        if by.behaviour is not RequantizeBehaviour.FLOAT32_RNE or not isinstance(multiplier, Number):
+        acc, by_one, factor = i.arguments[0], self._is_one(i.arguments[1]), self.known[i.arguments[1]]
+        if by.behaviour is not RequantizeBehaviour.FLOAT32_RNE or factor is None:
             return None
-        known, factor = self.known[acc], float(np.float32(multiplier.number))
-        limited = self._limited(self.body[acc], by) if factor == 1 else None
+        limited = self._limited(self.body[acc], by) if by_one else None
         if limited is not None:
             return self._converted(i, self._plus(limited, by.zero_point))
-        if known is None or self.body[acc].type != _WORD or known.most * abs(factor) * _SLACK > NEAR:
+        known = self.known[acc]
+        if known is None or self.body[acc].type != _WORD or known.most * factor.most * _SLACK > NEAR:
             return None
         if abs(by.zero_point) > NEAR:
             return None  # the sum could exceed 32 bits
-        if factor != 1:
-            real = self.op("convert", "float", acc)
-            acc = self.op(Nearest(), _WORD, self.op("multiply", "float", real, i.arguments[1]))
+        product = None
+        if not by_one:
+            product = self.op("multiply", "float", self.op("convert", "float", acc), i.arguments[1])
+            acc = self.op(Nearest(), _WORD, product)
         low, high = (self.number(n, _WORD) for n in (by.low, by.high))
         total = self._plus(acc, by.zero_point)
-        return self._converted(i, self.op("clamp", _WORD, low, total, high))
+        result = self._converted(i, self.op("clamp", _WORD, low, total, high))
+        if product is not None:
+            self.products[result] = product, by
+            self.known[result] = Magnitude(max(abs(by.low), abs(by.high)), 0)
+        return result
+
+    def _is_one(self, n: int) -> bool:
+        what = self.body[n].what
+        return isinstance(what, Number) and what.number == 1
 
     def _doubled(self, i: Scalar, by: Requantize) -> int | None:
         """fixed32-double in 32 bits (`double_rounding.py`), if the multiplier is a number."""
@@ -225,9 +237,11 @@ class _Rewriting(NewBody):
             return None
         return self.append(replace(i, what=Within(first, last), arguments=(x,)))
 
-    def _narrowed(self, i: Scalar) -> int | None:
-        """A product of f32 in f64, or one with an addend, that is rounded to f32."""
+    def _to_float(self, i: Scalar) -> int | None:
+        """A requantized integer as f32; a product of f32 in f64, or one with an addend, that is rounded to f32."""
         of = self.body[i.arguments[0]]
+        if of.type == _WORD:
+            return self._rounded(i.arguments[0])
         if of.type != "double":
             return None
         if (factors := self._factors(of)) is not None:
@@ -268,7 +282,28 @@ class _Rewriting(NewBody):
         if known is None or known.most > 1 << 24:
             return None
         # Integers of 24 bits are f32.
-        return self.op(i.what, "float", *i.arguments)
+        real = self._rounded(of)
+        return self.op(i.what, "float", *i.arguments) if real is None else real
+
+    def _rounded(self, n: int) -> int | None:
+        """A requantized integer, plus or minus numbers, as f32, rounded as such; None for other integers."""
+        plus = 0
+        while n not in self.products:
+            i = self.body[n]
+            last = self.body[i.arguments[-1]] if i.arguments else None
+            if last is None or not _is_signed_word(i):
+                return None
+            if isinstance(last.what, Number) and i.name in ("add", "subtract"):
+                plus += int(last.what.number) if i.name == "add" else -int(last.what.number)
+            elif i.name != "convert" or not _is_signed_word(last):
+                return None
+            n = i.arguments[0]
+        product, by = self.products[n]
+        low, high, plus = by.low - by.zero_point, by.high - by.zero_point, by.zero_point + plus
+        # f32 has all integers up to 2^24. Sums that wrap around on the way wrap back.
+        if max(map(abs, (low, high, plus))) > NEAR or not _is_signed_word(self.body[n]):
+            return None
+        return self.op(Rounded(low, high, plus), "float", product)
 
     def _is_exact(self, *arguments: int) -> bool:
         """Whether f64 represents a b + c."""
@@ -285,6 +320,8 @@ class _Rewriting(NewBody):
             return self.given.get(i.what.index) or _of_type(i)
         if isinstance(i.what, Number):
             return Magnitude.of(np.array(i.what.number, np.float32 if i.type == "float" else np.float64))
+        if isinstance(i.what, Rounded):
+            return Magnitude(max(abs(i.what.low + i.what.plus), abs(i.what.high + i.what.plus)), 0)
         if isinstance(i.what, Within) and self.known[i.arguments[0]] is None:
             return Magnitude(max(abs(i.what.low), abs(i.what.high)), LEAST_STEP)
         operands = [self.known[n] for n in i.arguments]
@@ -323,6 +360,10 @@ class _Rewriting(NewBody):
         if i.name == "shift_right_arithmetic" and isinstance(by := self.body[i.arguments[1]].what, Number):
             return Magnitude(of[0].most / 2.0**by.number + 1, 0)
         return _either(of[1:]) if i.name == "select" and i.type not in FLOATS else None
+
+
+def _is_signed_word(i: Scalar) -> bool:
+    return i.type == _WORD and i.signed
 
 
 def _slack(i: Scalar) -> float:

@@ -5,11 +5,14 @@
 %t = add %v, convert(%other)                         at most one value of i8 is added
 %q = convert (round_nearest_even %t)                 i32
 %y = fxpmath.requantize %q by 1                      i8; the match starts here, backwards
+
+A chain may begin with a requantization of the accumulators to i8. Then the match starts there, and `end_of` finds %y.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -18,7 +21,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from zeropoint.codegen.graph import Space, View
 from zeropoint.codegen.kernels.bodies import NewBody
 from zeropoint.codegen.kernels.computed import ComputedOutput
-from zeropoint.codegen.kernels.elements import Argument, Read
+from zeropoint.codegen.kernels.elements import Argument, Read, Requantize
 from zeropoint.codegen.llvm.types import FLOATS
 from zeropoint.codegen.patterns.match import Declined
 from zeropoint.codegen.schedule.elementwise import ELEMENTWISE, MOVEMENT
@@ -41,9 +44,16 @@ from zeropoint.numerics import RequantizeBehaviour
 FoundT = TypeVar("FoundT")
 RULES: Mapping[type[Operation], ScalarRule] = {
     BroadcastInDimOp: MOVEMENT[BroadcastInDimOp],
-    **{op: ELEMENTWISE[op] for op in (AddOp, ClampOp, ConvertOp, MultiplyOp, RoundNearestEvenOp, SubtractOp)},
+    **{
+        op: ELEMENTWISE[op]
+        for op in (AddOp, ClampOp, ConvertOp, MultiplyOp, RequantizeOp, RoundNearestEvenOp, SubtractOp)
+    },
 }
 """The ops of a chain."""
+LONGEST = 100
+"""The greatest number of ops in a chain. Those of runtimes have 30."""
+IN_CHAINS = (RequantizeBehaviour.FLOAT32_RNE.value,)
+"""How a chain may requantize. With other roundings, a sum in a loop nest takes about as long (`docs/native.md`)."""
 
 
 class _Views:
@@ -92,10 +102,17 @@ class _Chain(Generic[FoundT]):
             return True
         if isinstance(value.op, BroadcastInDimOp):
             return self._is_number(value.op)
-        if type(value.op) not in RULES:
+        return len(self.ops) < LONGEST and self._takes_op(value.op)
+
+    def _takes_op(self, op: Operation) -> bool:
+        """Whether an op is a part of the chain. Bytes are only converted, because a kernel has them in 32 bits."""
+        words = all(element_dtype(element_of(value)).itemsize >= 4 for value in op.operands)
+        if type(op) not in RULES or not (words or isinstance(op, ConvertOp)):
             return False
-        self.ops.add(value.op)
-        return all(self.takes(operand) for operand in value.op.operands)
+        self.ops.add(op)
+        if isinstance(op, RequantizeOp):
+            return self._requantizes(op)
+        return all(self.takes(operand) for operand in op.operands)
 
     @property
     def is_whole(self) -> bool:
@@ -106,12 +123,35 @@ class _Chain(Generic[FoundT]):
     def _is_read_here(self, op: Operation) -> bool:
         return all(use.operation in (self.root, *self.ops) for result in op.results for use in result.uses)
 
+    def _requantizes(self, op: RequantizeOp) -> bool:
+        """Whether an op requantizes the accumulator by constants: one number, or one per channel."""
+        number = self.values.constant(op.multiplier)
+        along = op.axis is not None and int(op.axis.value.data) == self.values.innermost(op.result)
+        if op.behaviour.data not in IN_CHAINS or number is None or (number.size > 1 and not along):
+            return False
+        return self.takes(op.accumulator) and any(op.accumulator is known for known, _ in self.found)
+
     def _is_number(self, op: BroadcastInDimOp) -> bool:
         """Whether an op repeats a constant: one number, or one per channel."""
         number = self.values.constant(op.operand)
         along = array_values(op.broadcast_dimensions) == (self.values.innermost(op.result),)
         self.ops.add(op)
         return number is not None and (number.size == 1 or along)
+
+
+def end_of(op: RequantizeOp) -> RequantizeOp | None:
+    """The end of the chain that a requantized value may be in: the next requantization to i8 that reads it."""
+    if op.behaviour.data not in IN_CHAINS:
+        return None
+    value = op.result
+    for _ in range(LONGEST):
+        use = value.first_use
+        if use is None or type(use.operation) not in RULES:
+            return None
+        user, value = use.operation, use.operation.results[0]
+        if isinstance(user, RequantizeOp) and element_dtype(element_of(value)) == np.int8:
+            return user
+    return None
 
 
 def chain_of(
@@ -145,15 +185,17 @@ def _computed(
         return None
     new = NewBody()
     for n, i in enumerate(expression.region([result]).body[: result + 1]):
-        i = new.moved(i)
         if isinstance(i.what, Read):
             value = read[i.what.operand]
             index = len(constants) if value is other else constants.index(value)
             type_ = "i32" if value is other or i.type not in FLOATS else "float"
             argument = new.op(Argument(1 + index), type_)
             new.numbers[n] = new.op("convert", "i32" if value is other else i.type, argument)
+        elif isinstance(i.what, Requantize):
+            # Only conversions read it, so that it may have 32 bits.
+            new.numbers[n] = new.append(replace(new.moved(i), type="i32"))
         else:
-            new.numbers[n] = new.append(i)
+            new.numbers[n] = new.append(new.moved(i))
     output = op.requantization(np.ones(1, np.float32))
     return ComputedOutput(
         tuple(new.body),

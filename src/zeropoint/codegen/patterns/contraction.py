@@ -5,7 +5,7 @@
 %y   = fxpmath.requantize %sum                          i8; the match starts here, backwards
      | uniform_dequantize %sum                          f32 from i32; the match starts here, backwards
      | %sum itself, for floats
-%z   = weighted_sum %y, %other | multiply, bounds, add  the tail, if nothing else uses %y
+%z   = weighted_sum %y, %other | multiply, bounds, add  the tail, if nothing else uses %y; or a chain (`computed.py`)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 
 from zeropoint.codegen.kernels.computed import ComputedOutput
 from zeropoint.codegen.patterns.blockwise import Blockwise
-from zeropoint.codegen.patterns.computed import chain_of
+from zeropoint.codegen.patterns.computed import chain_of, end_of
 from zeropoint.codegen.patterns.dequantized import Dequantized
 from zeropoint.codegen.patterns.match import BodyPatterns, Declined, Found, Match, found_in
 from zeropoint.codegen.patterns.pools import Pool
@@ -120,6 +120,17 @@ class ContractionMatch:
         return not isinstance(output, Requantization) or all(has_room(output, in_i32(reach)) for reach in found)
 
     @property
+    def is_rescaled(self) -> bool:
+        """Whether accumulators become the result of one kernel of the model, whose bias may be corrected.
+
+        A chain of elementwise ops may convert them in another way than that kernel.
+        """
+        output = self.arithmetic
+        if isinstance(output, ComputedOutput):
+            return output.requantizes
+        return isinstance(output, Requantization | ExpressedMatch)
+
+    @property
     def match(self) -> Match:
         """The match of the whole kernel."""
         other = self.tail.other
@@ -154,6 +165,9 @@ def match_requantize(values: Values, op: RequantizeOp) -> Match | Declined:
     output = output_of(values, op, len(bias))
     if isinstance(output, Declined):
         return output
+    root = end_of(op)
+    if root is not None and (longer := _computed(values, root)) is not None:
+        return longer
     tail = summed(values, op) if takes_residual(weights) else Tail(op.result)
     match = ContractionMatch(describe(op), source, weights, bias, tail, output, result_bits=8 * dtype.itemsize)
     if not match.fits:

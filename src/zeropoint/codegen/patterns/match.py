@@ -96,12 +96,25 @@ def found_in(program: Program, kernel: KernelOp, known: Found, rules: BodyPatter
     if block not in known:
         values = Values.inside(program, block)
         tried = (rule(values, op) for kind, rule in rules.items() for op in block.ops if type(op) is kind)
-        match = next(tried, Declined(f"expected one of {', '.join(kind.name for kind in rules)}"))
+        match = _whole(kernel, tried, Declined(f"expected one of {', '.join(kind.name for kind in rules)}"))
         if not isinstance(match, Match):
             raise misfit(kernel, match)
         note(program, block, match.found, known)
         return match.found
     return known[block]
+
+
+def _whole(kernel: KernelOp, tried: Iterable[Match | Declined], reason: Declined) -> Match | Declined:
+    """The match of a whole body. Otherwise the first reason why there is none, or `reason`."""
+    declined: list[Declined] = []
+    for found in tried:
+        if isinstance(found, Declined):
+            declined.append(found)
+        elif found.results == tuple(kernel.terminator.values):
+            return found
+        else:
+            declined.append(Declined("found ops after it that do not belong to it"))
+    return next(iter(declined), reason)
 
 
 def note(program: Program, block: Block, found: object, known: Found) -> None:

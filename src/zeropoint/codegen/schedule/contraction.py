@@ -44,8 +44,7 @@ def schedule_contraction(body: Body) -> None:
     _schedule(body, match)
     # The bias of scaled rows is not that of the sums of products.
     plain = not isinstance(match.weights, Pool) and match.factor is None
-    # A chain of elementwise ops may convert the sums in another way than the kernel that is corrected.
-    if isinstance(match.arithmetic, Requantization | ExpressedMatch) and match.source_bytes == 1 and plain:
+    if match.is_rescaled and match.source_bytes == 1 and plain:
         rescale = next((op for op in body.ops if isinstance(op, RequantizeOp | UniformDequantizeOp)), None)
         name = None if rescale is None else unique_name(rescale)
         steps, adjusted = range(first, len(body.graph.steps)), partial(_with_bias, body, match)
