@@ -164,8 +164,8 @@ class MaskBounds:
                 return ShownNumbers(one.least * step.factor, one.low * step.factor, one.high * step.factor, one.added)
             case MaskRule.LEAST | MaskRule.GREATEST:
                 pick = min if step.rule is MaskRule.LEAST else max
-                ends = zip(*((one.least, one.low, one.high) for one in known), strict=True)
-                return ShownNumbers(*map(pick, ends), any(one.added for one in known))
+                least, low = pick(one.least for one in known), pick(one.low for one in known)
+                return ShownNumbers(least, low, pick(one.high for one in known), any(one.added for one in known))
 
     def _sum(self, terms: tuple[Term, ...], known: list[ShownNumbers]) -> ShownNumbers:
         """The sum of two terms, of which one may be a mask."""

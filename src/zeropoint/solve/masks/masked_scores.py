@@ -129,8 +129,9 @@ def _term(inner: Operation, index: int, op: Operation) -> Term:
     value = inner.operands[index]
     while isinstance(value.owner, BroadcastInDimOp) and inner is not op:
         value = value.owner.operand
-    inside = inner is not op and isinstance(value, BlockArgument)
-    return Term(op, value.index) if inside else Term(inner, index)
+    if inner is not op and isinstance(value, BlockArgument):
+        return Term(op, value.index)
+    return Term(inner, index)
 
 
 def _scaled(region: QuantizeRegionOp, product: Operation, weights: Weights) -> Combined | None:
