@@ -35,6 +35,7 @@ FORMS = {
     "scaled": TWO + "c = Add(m, n) d = Add(s, c) z = Mul(d, half)",
     "clamped": TWO + "d = Add(m, n) c = Max(d, lowest) z = Add(s, c)",
     "inserted, then added": "t = Mul(s, u) d = Where(k, t, hidden) n = Where(j, zero, hidden) z = Add(d, n)",
+    "inserted among inputs": "n = Where(j, zero, hidden) d = Where(k, s, hidden) z = Add(d, n)",
     "causal": "m = Where(k, zero, hidden) c = Add(m, causal) z = Add(s, c)",
 }
 FINITE = {
@@ -133,6 +134,12 @@ def test_two_softmaxes_share_a_part_of_a_mask(hidden: str, target: str) -> None:
         "c = Add(m, n) z = Add(s, c) v = Softmax<axis=-1>(z) d = Add(u, m) w = Softmax<axis=-1>(d) y = Add(v, w)"
     )
     assert sqnr(body, hidden, target) > 34
+
+
+@pytest.mark.parametrize("hidden", ["-inf", "-1e9"])
+def test_scores_that_are_an_input_are_observed_where_others_are_hidden(hidden: str) -> None:
+    """No kernel reads them, so they had no range, and -1e9 left 3 dB."""
+    assert sqnr("z = Where(k, s, hidden)" + END, hidden, "litert") > 34
 
 
 @pytest.mark.parametrize("target", ["cpu-integer", "litert"])
