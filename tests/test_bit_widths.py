@@ -262,11 +262,13 @@ def test_every_kernel_of_one_op_has_an_exact_loss_of_its_own() -> None:
 
     options = Options("litert", effort="none")
     found = sensitivity(parse_program(REPEATED), data, options, exact=True, progress=progress)
-    assert shown["each kernel in 8 bits"] == len(found) + 1  # and all wide, to compare with
+    # Each wide and each narrow, and all narrow and all wide, to compare with.
+    assert shown["each kernel in its other width"] == 2 * (len(found) + 1)
     assert [(one.name, one.op) for one in found] == [("gru", "gru"), ("gru_1", "gru"), ("gru_2", "gru")]
     losses = [one.exact_loss for one in found]
     assert None not in losses
     assert len(set(losses)) == 3
+    assert None not in [one.exact_gain for one in found]
     assert sensitivity(parse_program(REPEATED), data, options, exact=True, work=Work(2)) == found
 
 

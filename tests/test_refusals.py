@@ -292,7 +292,7 @@ def test_the_command_line_refuses_the_default_observer_if_it_is_given_for_nothin
     assert "found observer output (--observer) for a model that states all" in CliRunner().invoke(main, measured).output
 
 
-def test_exact_losses_are_refused_if_no_quantized_kernel_has_two_widths() -> None:
+def test_exact_figures_are_refused_if_no_quantized_kernel_has_a_wider_form() -> None:
     """LiteRT's kernel takes no weight of -128, so the product stays float."""
     product = """%w = stablehlo.constant {zeropoint.pinned = !quant.uniform<i8:f32, 0.01>}
         dense<[[0.5], [-1.28], [-1.0], [0.2]]> : tensor<4x1xf32>
@@ -303,7 +303,7 @@ def test_exact_losses_are_refused_if_no_quantized_kernel_has_two_widths() -> Non
         "-> tensor<1x4xf32> {", "-> tensor<1x1xf32> {"
     )
     with pytest.raises(
-        zp.Error, match=r"found exact .* target litert, which has none of the model's quantized kernels"
+        zp.Error, match=r"found exact .* target litert, where none of the model's quantized kernels has"
     ):
         zp.sensitivity(text, ROWS, target="litert", exact=True, effort="none")
 

@@ -373,12 +373,12 @@ def sensitivity(
 ) -> Sensitivities:
     """For each kernel of the quantized model, the noise that it adds and inherits, and the gain from 16 bits, in dB.
 
-    The arguments are those of `quantize`. With `exact`, the result also has the loss at the outputs if only that kernel
-    has 8 bits, for targets that have kernels in two widths. `workers` processes share these measurements. The result is
-    a list whose text is a table. Raises the errors of `quantize`.
+    The arguments are those of `quantize`. With `exact`, the result also has the gain at the outputs if only that kernel
+    has 16 bits, or is float where the target has the kernel in one width, and the loss if only that kernel has 8 bits.
+    `workers` processes share these measurements. The result is a list whose text is a table. Raises the errors of
+    `quantize`.
     """
     from zeropoint.calibrate import Work, display, samples
-    from zeropoint.narrow_losses import check_widths
     from zeropoint.numerics.arrays import plain
     from zeropoint.options import Options, check_arguments
     from zeropoint.pipeline import sensitivity as run
@@ -386,8 +386,6 @@ def sensitivity(
 
     check_arguments(target=target, profile=profile, observer=observer, effort=effort, exact=exact, progress=progress)
     check_arguments(workers=workers, mask=mask)
-    if exact:
-        check_widths(str(target))
     network = _loaded(model, data, shapes, constants, example, progress)
     rules = None if recipe is None else recipe_of(recipe)
     options = Options(str(target), profile, observer, recipe=rules, effort=effort, mask=mask)

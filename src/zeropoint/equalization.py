@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import nan
+from math import log10, nan
 from operator import length_hint
 
 from zeropoint.calibrate import Progress, Report, Work, collect, expected_runs, state_ranges
@@ -97,7 +97,8 @@ class EqualizationTrial:
         if provisional is not None:
             noise = self._noise(judged.judge.judged(provisional))
             if noise.mean > HOPELESS * least.mean and least.is_less(noise):
-                return before, Equalized(least.sqnr, noise.sqnr, kept=False, provisional=True)
+                why = f"the mean noise is more than {10 * log10(HOPELESS):g} dB higher"
+                return before, Equalized(least.sqnr, noise.sqnr, kept=False, provisional=True, objection=why)
             del provisional
         fitted = judged.noise()[self._held :].sqnr
         judged.release()  # it is kept if the second calibration loses
@@ -106,8 +107,9 @@ class EqualizationTrial:
         after = self._calibrated(without_statistics(equalized))
         made = judged.judge.judged(self._passed(DECIDING_PASSES, after.program))
         noise = self._noise(made)
-        kept = noise.is_better(least) and made.noise().is_significant(judged.noise())
-        return replace(after, judged=made) if kept else before, Equalized(least.sqnr, noise.sqnr, kept, fitted=fitted)
+        why = noise.worse_than(least) or made.noise().chance(judged.noise())
+        result = Equalized(least.sqnr, noise.sqnr, why is None, fitted=fitted, objection=why)
+        return replace(after, judged=made) if result.kept else before, result
 
     def _stated(self, fused: Program, samples: Samples) -> Program:
         """The fused program with the ranges of channels in some samples."""

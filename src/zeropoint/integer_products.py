@@ -43,11 +43,16 @@ def try_integer_products(
     other = judged.judge.judged(decide(INTEGERS))
     numbers = range(held)
     before, after = judged.noise(numbers), other.noise(numbers)
-    kept = _is_near(after, before) and _is_near(other.noise(), judged.noise())
     fitted = judged.noise()[held:].sqnr
-    return other if kept else judged, IntegerProducts(count, before.sqnr, after.sqnr, kept=kept, fitted=fitted)
+    why = _loss(after, before)
+    if why is None and (of_all := _loss(other.noise(), judged.noise())):
+        why = f"{of_all} over all samples"
+    return judged if why else other, IntegerProducts(count, before.sqnr, after.sqnr, not why, fitted, why)
 
 
-def _is_near(noise: OutputNoise, before: OutputNoise) -> bool:
-    """Whether there is little more noise than before, on average and at the worst output."""
-    return noise.mean <= 10 ** (LOSS / 10) * before.mean and noise.sqnr >= before.sqnr - LOSS
+def _loss(noise: OutputNoise, before: OutputNoise) -> str | None:
+    """What is lost, if there is more than a little more noise than before."""
+    if not noise.sqnr >= before.sqnr - LOSS:
+        return f"the worst output loses more than {LOSS:g} dB"
+    worse = not noise.mean <= 10 ** (LOSS / 10) * before.mean
+    return f"the outputs together lose more than {LOSS:g} dB" if worse else None

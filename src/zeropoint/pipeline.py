@@ -16,7 +16,7 @@ from zeropoint.calibrate import DataError, Kept, Progress, Report, Work, silent,
 from zeropoint.correct import EQUALIZE, MOST_EFFORT, check_methods, some
 from zeropoint.correct.float_record import FloatRecord
 from zeropoint.correct.methods import wanted_of
-from zeropoint.correct.sensitivity import sensitivities
+from zeropoint.correct.sensitivity import Sensitivity, sensitivities
 from zeropoint.demands import check_demands, check_observers, check_scales
 from zeropoint.effects import Decided, check_effects
 from zeropoint.finish import Finish, platform_of, settings_of
@@ -27,7 +27,6 @@ from zeropoint.ir.annotations import ORIGIN
 from zeropoint.ir.arguments import Sample
 from zeropoint.ir.program import Program
 from zeropoint.ir.stated_kernels import states_kernels
-from zeropoint.narrow_losses import Widening, check_listed, check_widths, narrow_losses
 from zeropoint.observed_ranges import check_annotated, check_journals, observe_parts, observe_ranges, remove_journals
 from zeropoint.options import Options, check_options, check_padding, check_validation, check_without_data
 from zeropoint.passes import (
@@ -46,6 +45,7 @@ from zeropoint.recipe import apply_recipe
 from zeropoint.sensitivities import Sensitivities
 from zeropoint.solve.quantized_files.stated_facts import with_stated_facts
 from zeropoint.targets import target as named_target
+from zeropoint.width_effects import Widening, WidthEffect, width_effects
 
 SEARCHED = 4
 """The number of samples for measuring the loss of each narrow kernel."""
@@ -254,14 +254,12 @@ def sensitivity(
 ) -> Sensitivities:
     """The contribution of every kernel to the quantization noise, in program order (`correct.sensitivity`).
 
-    The program is first quantized with `options`. With `exact`, the result also has the loss at the outputs if only
-    that kernel is narrow; the target must have some kernel in two widths. `work` distributes these measurements and
+    The program is first quantized with `options`. With `exact`, the result also has the gain at the outputs if only
+    that kernel is wide, and the loss if only that kernel is narrow. `work` distributes these measurements and
     calibration over processes. `observer` says that the user gave an observer, even if it is the
     default. Raises the errors of `quantize`.
     """
     options = options or Options()
-    if exact:
-        check_widths(options.target)
     kept = Kept(CORRECTED, options.mask)
     made = quantize(program, kept.watch(samples), options, progress=progress, engine=engine, work=work)
     check_used(made, options, None if exact else work, observer=observer)
@@ -277,9 +275,15 @@ def sensitivity(
     decide = partial(_decided, settings_of(options))
     judged = masked(ReferenceEngine(), options.mask)
     widening = Widening(made.calibrated, options.target, kept.in_order[:SEARCHED], decide, judged)
-    check_listed(widening, {(one.name, one.kernel) for one in found})
-    losses = narrow_losses(widening, 1 if work is None else work.workers, shown)
-    return Sensitivities(replace(one, exact_loss=losses.get((one.name, one.kernel))) for one in found)
+    kernels = {(one.name, one.kernel) for one in found}
+    effects = width_effects(widening, kernels, 1 if work is None else work.workers, shown)
+    return Sensitivities(_with_effect(one, effects.get((one.name, one.kernel))) for one in found)
+
+
+def _with_effect(one: Sensitivity, effect: WidthEffect | None) -> Sensitivity:
+    if effect is None:
+        return one
+    return replace(one, exact_gain=effect.gain, exact_form=effect.form, exact_loss=effect.loss)
 
 
 def _decided(settings: Mapping[str, object], calibrated: Program) -> Program:

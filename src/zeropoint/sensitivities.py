@@ -34,14 +34,15 @@ class Sensitivities(list[Sensitivity]):
     def __str__(self) -> str:
         """A table: SQNRs of total, inherited and added noise in dB, share of the noise at the outputs, gains in dB."""
         names = "kernel", "of"
-        figures = "SQNR", "inherited", "added", "at outputs", "16 bits gain", "8 bits lose"
+        figures = "SQNR", "inherited", "added", "at outputs", "16 bits gain", "exact gain", "8 bits lose"
         every = self.total or 1.0
         rows: list[tuple[str, ...]] = []
         for one in self:
-            exact = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"
+            gain = "-" if one.exact_gain is None else f"{one.exact_gain:.2f} {one.exact_form}"
+            loss = "-" if one.exact_loss is None else f"{one.exact_loss:.2f}"
             shares = (f"{decibels(1.0, share):.2f}" for share in (one.total, one.inherited, one.added))
             share = f"{100 * one.at_outputs / every:.1f} %"
-            rows.append((one.name, one.kernel, *shares, share, f"{one.wide_gain:.2f}", exact))
+            rows.append((one.name, one.kernel, *shares, share, f"{one.wide_gain:.2f}", gain, loss))
         return text_table((*names, *figures), rows, right=figures)
 
     def _repr_html_(self) -> str:

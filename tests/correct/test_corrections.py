@@ -127,7 +127,7 @@ def test_the_integer_program_that_was_judged_is_that_of_the_result(
     method: str, undone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if undone:
-        monkeypatch.setattr(OutputNoise, "is_less", lambda self, other: False)
+        monkeypatch.setattr(OutputNoise, "objection", lambda self, other: "the test")
     parts = SampleParts.of(samples(8))
     made = correct(propagated(), parts, PLATFORM, effort="best", methods=[method], refit=False)
     again = integer_program(materialize(made.program))
@@ -141,7 +141,7 @@ def test_the_integer_program_that_was_judged_is_that_of_the_result(
 
 def test_without_the_corrected_biases_the_program_is_lowered_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """The corrected program was lowered, and ran with the biases that it had before."""
-    monkeypatch.setattr(OutputNoise, "is_less", lambda self, other: False)
+    monkeypatch.setattr(OutputNoise, "objection", lambda self, other: "the test")
     made = correct(propagated(), SampleParts.of(samples(8)), PLATFORM, effort="fast")
     assert made.done.kept is None
     assert made.integer is None
@@ -236,8 +236,30 @@ def test_a_method_that_does_not_help_is_undone_and_the_program_says_so(monkeypat
     assert done.after == done.before
     assert "analytic_bias undone" in done.summary()
     (fact,) = facts_of(program.module, CORRECTIONS)
-    assert fact.value.endswith("undone")
+    assert done.before is not None
+    without = f"{done.before.held:.2f} dB"
+    assert fact.value.endswith(f" dB, {without} without; undone: the worst output has less than {without}")
     assert str(materialize(program).module).count("dense") == str(materialize(propagated()).module).count("dense")
+
+
+def test_a_method_that_a_later_one_replaces_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def best(program: Program, parts: object, engines: object, progress: object) -> None:
+        METHODS["closed_form"].run(program, samples(16), PLATFORM, silent)
+
+    def spoil(program: Program, parts: object, engines: object, progress: object) -> None:
+        best(program, parts, engines, progress)
+        biased(program, 0.03)
+
+    kind = type(METHODS["analytic_bias"])
+    monkeypatch.setitem(METHODS, "analytic_bias", kind(spoil, "nearly as good"))  # pyright: ignore (of the same class)
+    monkeypatch.setitem(METHODS, "empirical_bias", kind(best, "the best"))  # pyright: ignore (of the same class)
+    methods = ["analytic_bias", "empirical_bias", "closed_form"]
+    _, done, _ = correct(propagated(), SampleParts.of(samples(16)), PLATFORM, effort="best", methods=methods)
+    assert done.kept == "empirical_bias"
+    ends = [fact.value.partition("; ")[2] for fact in done.facts()]
+    assert ends[:2] == ["undone: empirical_bias is better", "kept"]
+    assert ends[2].startswith("undone: the ")
+    assert ends[2].endswith(", compared with empirical_bias")
 
 
 def test_the_kept_least_squares_are_fitted_again_to_all_samples() -> None:
@@ -393,11 +415,25 @@ def test_a_gain_that_chance_explains_is_none() -> None:
 
 def test_few_samples_held_back_do_not_judge_alone() -> None:
     """The samples that a correction was fitted to come after the first one."""
-    assert noise(0.5, 0.6, 0.7, 0.8).improves(noise(1.0, 1.0, 1.0, 1.0), held=1)
-    assert not noise(0.5, 1.1, 1.0, 1.1).improves(noise(1.0, 1.0, 1.0, 1.0), held=1)
-    assert not noise(1.1, 0.6, 0.7, 0.8).improves(noise(1.0, 1.0, 1.0, 1.0), held=1)
+    once = noise(1.0, 1.0, 1.0, 1.0)
+    assert noise(0.5, 0.6, 0.7, 0.8).objection_of_parts(once, held=1) is None
+    found = noise(0.5, 1.1, 1.0, 1.1).objection_of_parts(once, held=1)
+    assert found == (
+        "the mean gain of 0.55 dB is not above its standard error of 0.83 dB on 4 samples, the fitted ones included"
+    )
+    assert noise(1.1, 0.6, 0.7, 0.8).objection_of_parts(once, held=1) == "the worst output has less than 0.00 dB"
     fitted = [1.1] * 12
-    assert noise(0.5, 0.6, 0.5, 0.6, *fitted).improves(noise(*[1.0] * 16), held=4)
+    assert noise(0.5, 0.6, 0.5, 0.6, *fitted).objection_of_parts(noise(*[1.0] * 16), held=4) is None
+
+
+def test_a_method_that_loses_says_by_which_rule() -> None:
+    def of(*outputs: float) -> OutputNoise:
+        return OutputNoise(np.ones((1, len(outputs))), np.array([outputs]))
+
+    assert of(0.02, 0.001).objection(of(0.01, 0.005)) == "the worst output has less than 20.00 dB"
+    assert of(0.01, 0.009).objection(of(0.01, 0.005)) == "the outputs together have 20.22 dB, not more than 21.25 dB"
+    found = noise(0.5, 0.02, 0.02, 0.02).objection(noise(1.0, 0.01, 0.01, 0.01))
+    assert found == "the mean gain of -1.51 dB is not above its standard error of 1.51 dB on 4 samples"
 
 
 def test_the_outputs_gain_on_average_and_the_least_one_does_not_lose() -> None:

@@ -139,11 +139,11 @@ def test_it_is_kept_if_it_is_better_on_held_back_samples_and_the_gain_over_all_s
     """On few samples held back, a gain of a third of a dB is within the standard error."""
     judged: list[int] = []
 
-    def is_significant(noise: OutputNoise, other: OutputNoise) -> bool:
+    def chance(noise: OutputNoise, other: OutputNoise) -> str | None:
         judged.append(len(noise.noise))
-        return len(noise.noise) == 12
+        return None if len(noise.noise) == 12 else "within the standard error"
 
-    monkeypatch.setattr(OutputNoise, "is_significant", is_significant)
+    monkeypatch.setattr(OutputNoise, "chance", chance)
     made = quantize(network(2, depthwise=True), data(), Options(corrections=["equalize"]), engine=ReferenceEngine())
     assert made.corrections.equalized is not None
     assert made.corrections.equalized.kept

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import zeropoint as zp
 from networks import Network
 from zeropoint.correct.sensitivity import Sensitivity, ranked
-from zeropoint.errors import OptionError
 from zeropoint.interp import ReferenceEngine
 from zeropoint.ir.program import Program
-from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp, ReverseOp
+from zeropoint.ir.stablehlo import ConvolutionLayout, ConvolutionOp
 from zeropoint.ir.tensors import Array, with_shape
 from zeropoint.ir.text import parse_program
 from zeropoint.pipeline import Options, sensitivity
@@ -79,24 +76,32 @@ def test_what_outputs_lose_exactly_is_most_for_the_kernels_on_both_sides_of_the_
     assert {one.name for one in ranked(kernels)[:2]} == {kernels[1].name, kernels[2].name}
 
 
-def test_an_exact_loss_is_refused_before_calibration_where_no_kernel_has_two_widths() -> None:
-    def samples() -> Iterator[dict[str, Array]]:
-        raise AssertionError("the data were read")
-        yield {}
-
-    message = r"found exact \(--exact\) with target cpu, which has no kernel in two widths"
-    with pytest.raises(OptionError, match=message):
-        sensitivity(network(None), samples(), Options("cpu"), exact=True)
-    with pytest.raises(OptionError, match=message):
-        zp.sensitivity("missing.onnx", samples, target="cpu", exact=True)
+def test_the_wider_form_has_16_bits_where_the_target_has_them_and_is_float_elsewhere() -> None:
+    """A target with one width was refused."""
+    words, floats = found(1, "litert", exact=True), found(1, "cpu", exact=True)
+    assert [one.exact_form for one in words] == ["i16"] * 4
+    assert [one.exact_form for one in floats] == ["float"] * 4
+    assert [one.exact_loss for one in floats] == [None] * 4
+    assert None not in [one.exact_gain for one in (*words, *floats)]
+    assert "float" in str(Sensitivities(floats))
 
 
-def test_an_exact_loss_is_refused_where_no_kernel_of_the_model_has_two_widths() -> None:
-    net = Network([(1, 4, 2)])
-    program = net.finish([net.insert(ReverseOp(net.values[0], [1]))])
-    samples = [{"x0": np.ones((1, 4, 2), np.float32)}]
-    with pytest.raises(OptionError, match="with target cpu-wide, which has no kernel of the model in two widths"):
-        sensitivity(program, samples, Options("cpu-wide"), exact=True)
+def test_an_exact_gain_is_that_of_the_program_with_the_kernel_wide() -> None:
+    """Against a recipe that keeps it float."""
+    random = np.random.default_rng(0)
+    samples = [{"x0": random.normal(0, 1, (1, CHANNELS, 8, 8)).astype(np.float32)} for _ in range(4)]
+    program = network(1)
+    kernels = found(1, "cpu", exact=True)
+
+    def sqnr(recipe: list[dict[str, object]] | None) -> float:
+        made = zp.quantize(zp.Model(program), samples, observer="minmax", effort="none", recipe=recipe)
+        (output,) = zp.compare(zp.Model(program), made, samples).outputs
+        return output.sqnr
+
+    plain = sqnr(None)
+    for one in kernels:
+        gain = sqnr([{"name": one.name, "quantize": False}]) - plain
+        assert one.exact_gain == pytest.approx(gain, abs=1e-6)
 
 
 def test_the_samples_of_a_model_without_ranges_to_observe_are_read_under_any_effort() -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from zeropoint.ir.locations import name_location
 from zeropoint.ir.normalizations import row_variances
@@ -52,7 +52,13 @@ _ANSWERED = (*_STATISTICS, DequantizeCastOp, UniformDequantizeOp)
 
 def asks_all(program: Program) -> Callable[[SSAValue], bool]:
     """Observe every value that a region produces or reads."""
-    return lambda value: not (isinstance(value, OpResult) and isinstance(value.op.parent_op(), QuantizeRegionOp))
+
+    def asks(value: SSAValue) -> bool:
+        maker = value.op if isinstance(value, OpResult) else None
+        inside = maker is not None and isinstance(maker.parent_op(), QuantizeRegionOp)
+        return not inside and (isinstance(maker, QuantizeRegionOp) or feeds_region(value))
+
+    return asks
 
 
 def _is_open_float(value: SSAValue) -> bool:
@@ -65,11 +71,13 @@ def _is_open_float(value: SSAValue) -> bool:
 
 
 def _is_asked(value: SSAValue, asks: Callable[[SSAValue], bool]) -> bool:
-    """Whether to observe a value: an undecided result of a region, or an input of a region that no region produces."""
+    """Whether to observe a value: an undecided result of a region, a float op's result that a region reads, or an
+    argument."""
     if isinstance(value, OpResult) and isinstance(value.op, QuantizeRegionOp):
         spec = value.op.output_specs.data[value.index]
         return not isinstance(spec, UniformQuantizedType | CalibratedQuantizedType) and asks(value)
-    return feeds_region(value) and asks(value)
+    # Float ops may write hidden scores beside an argument's (`solve/masks/bound_masks.py`).
+    return (isinstance(value, BlockArgument) or feeds_region(value)) and asks(value)
 
 
 def _points(program: Program, asks: Callable[[SSAValue], bool], every_result: bool) -> Iterator[tuple[SSAValue, str]]:
@@ -107,7 +115,7 @@ def instrument(program: Program, *, asks: Asks = asks_all, every_result: bool = 
     """A copy with a `quant.stats_ref` for each float value that calibration has to observe. All uses of the value read
     it.
 
-    These values are the results of regions, and the arguments of `@main` and results of float ops that a region reads.
+    These values are the results of regions, the results of float ops that a region reads, and the arguments of `@main`.
     They are left out if `asks` declines them, or if their spec decides them already. The variances of the rows that a
     region normalizes (`row_variances`) and other values inside regions are requested if `asks` selects them. Values
     computed from constants alone are never observed, because their range is known. A value that has statistics keeps

@@ -37,7 +37,8 @@ from zeropoint.cli.workers import check_workers, workers_option
 @click.option(
     "--exact",
     is_flag=True,
-    help="Also measure the outputs with only one kernel in 8 bits; quantizes the network once per kernel.",
+    help="Also measure the outputs with only one kernel in 16 bits, or in float where the target has no 16 bits, and "
+    "with only one in 8 bits; quantizes the network once or twice per kernel.",
 )
 @workers_option("for calibration and --exact")
 @click.option(
@@ -71,14 +72,11 @@ def sensitivity(
     import json
 
     from zeropoint.calibrate import Work, samples
-    from zeropoint.narrow_losses import check_widths
     from zeropoint.options import Options, check_options
     from zeropoint.pipeline import sensitivity
 
     options = Options(target, observer=observer, effort=effort, mask=mask)
     check_options(options)
-    if exact:
-        check_widths(target)
     source = data_source(data, preprocess)
     program = loaded(model, dict(shapes), source, dict(constants))
     check_loops(program)

@@ -12,6 +12,11 @@ FAR = 20.0
 """If the SQNR of the outputs is below this, in dB, there is a warning."""
 
 
+def _end(kept: bool, objection: str | None) -> str:
+    """The end of a fact: whether a method was kept, and why not."""
+    return "kept" if kept else f"undone: {objection}" if objection else "undone"
+
+
 @dataclass(frozen=True)
 class EffortFigures:
     """The SQNR of the worst output in dB, on all fitted samples and on the held-back ones."""
@@ -26,6 +31,8 @@ class Attempt:
 
     method: str
     held: float
+    objection: str | None = None
+    """Why it was undone; None if it was kept."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,14 @@ class Equalized:
     """The share of the channels that clamps would cut. If not 0, equalization was undone at once; `after` is NaN."""
     fitted: float = nan
     """The SQNR on the fitted samples before equalization, if it was measured."""
+    objection: str | None = None
+    """Why it was undone; None if it was kept."""
 
     def __str__(self) -> str:
         if self.cut:
             return f"clamps would cut {100 * self.cut:.1f} % of the channels of other samples; undone"
         ranges = " with provisional ranges" if self.provisional else ""
-        return f"{self.after:.2f} dB{ranges}, {self.before:.2f} dB without; {'kept' if self.kept else 'undone'}"
+        return f"{self.after:.2f} dB{ranges}, {self.before:.2f} dB without; {_end(self.kept, self.objection)}"
 
 
 @dataclass(frozen=True)
@@ -61,11 +70,12 @@ class IntegerProducts:
     kept: bool
     fitted: float = nan
     """The SQNR on the fitted samples, with these contractions in float."""
+    objection: str | None = None
+    """Why it was undone; None if it was kept."""
 
     def __str__(self) -> str:
         those = "the contraction" if self.count == 1 else f"the {self.count} contractions"
-        done = "kept" if self.kept else "undone"
-        return f"{self.after:.2f} dB, {self.before:.2f} dB with {those} in float; {done}"
+        return f"{self.after:.2f} dB, {self.before:.2f} dB with {those} in float; {_end(self.kept, self.objection)}"
 
 
 @dataclass(frozen=True)
@@ -118,18 +128,18 @@ class Corrections:
         return first + [
             Fact(
                 attempt.method,
-                f"{attempt.held:.2f} dB, {before:.2f} dB without; "
-                + (self._end(attempt.method) if attempt.method in self.all_kept else "undone"),
+                f"{attempt.held:.2f} dB, {before:.2f} dB without; " + self._end(attempt),
                 "calibrated",
                 self.judges,
             )
             for attempt in self.attempts
         ]
 
-    def _end(self, method: str) -> str:
-        """The end of a fact: that a method was kept, and whether it was fitted again."""
-        fitted = self.refit and method in self._fitted_again
-        return f"kept, after this figure fitted again to {self.refit} samples, these included" if fitted else "kept"
+    def _end(self, attempt: Attempt) -> str:
+        """The end of a fact: whether a method was kept, and why not, or whether it was fitted again."""
+        if self.refit and attempt.method in self._fitted_again:
+            return f"kept, after this figure fitted again to {self.refit} samples, these included"
+        return _end(attempt.method in self.all_kept, attempt.objection)
 
     @property
     def _fitted_again(self) -> list[str]:

@@ -163,6 +163,11 @@ class _Candidate:
     integer: Program | None = None
     """The integer program, if it was made to be judged."""
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The method and the refinements."""
+        return (*(() if self.method is None else (self.method,)), *self.refined)
+
 
 @dataclass(frozen=True)
 class _Trial:
@@ -242,11 +247,16 @@ class _Trial:
                 found = self.refine(name, least, fitted) if name in REFINEMENTS else self.fit(name, fitted)
             if found is None:
                 continue
-            attempts.append(Attempt(name, found.noise[: self.held].sqnr))
             # Strictly better: on a tie, the earlier and simpler method stays, or no method at all.
-            if found.noise.improves(least.noise, self.held):
+            objection = found.noise.objection_of_parts(least.noise, self.held)
+            if objection is None:
                 least = found
-        return least, attempts
+            elif least.kept:
+                objection += f", compared with {' and '.join(least.kept)}"
+            attempts.append(Attempt(name, found.noise[: self.held].sqnr, objection))
+        better = f"{least.method} is better"
+        undone = [attempt.objection is None and attempt.method not in least.kept for attempt in attempts]
+        return least, [replace(a, objection=better) if gone else a for a, gone in zip(attempts, undone, strict=True)]
 
     def refitted(self, best: _Candidate) -> tuple[_Candidate, int]:
         """The best program, fitted to all samples, and their number; the first fit and 0 if a second fit cannot

@@ -176,29 +176,52 @@ class OutputNoise:
         The outputs must be better on average, none may become worse than the worst one so far, and the mean gain per
         sample in dB must exceed its standard error.
         """
-        return self.is_better(other) and self.is_significant(other)
+        return self.objection(other) is None
 
-    def improves(self, other: OutputNoise, held: int) -> bool:
-        """Whether there is significantly less noise than in another run on the first `held` samples, which were held
-        back.
+    def objection_of_parts(self, other: OutputNoise, held: int) -> str | None:
+        """Why there is not significantly less noise than in another run on the first `held` samples, which were held
+        back; None if there is.
 
         If these are few, the gain must exceed its standard error on all samples. A correction that gains nothing on the
         samples it was fitted to gains by chance on one of the others.
         """
-        enough = held >= ENOUGH or self.is_significant(other)
-        return enough and self[:held].is_less(other[:held])
+        found = self[:held].objection(other[:held])
+        if found is not None or held >= ENOUGH:
+            return found
+        chance = self.chance(other)
+        return None if chance is None else f"{chance}, the fitted ones included"
 
-    def is_better(self, other: OutputNoise) -> bool:
-        """Whether the outputs are better on average than in another run, and none becomes the new worst one."""
-        return self.mean < other.mean and self.sqnr >= other.sqnr
+    def objection(self, other: OutputNoise) -> str | None:
+        """Why there is not significantly less noise than in another run on the same samples; None if there is."""
+        return self.worse_than(other) or self.chance(other)
 
-    def is_significant(self, other: OutputNoise) -> bool:
-        """Whether the mean gain per sample in dB exceeds its standard error."""
+    def worse_than(self, other: OutputNoise) -> str | None:
+        """Why it is not better than another run; None if the outputs are better on average, and none becomes the new
+        worst one."""
+        if not self.sqnr >= other.sqnr:
+            return f"the worst output has less than {other.sqnr:.2f} dB"
+        if self.mean == other.mean:
+            return "the noise of the outputs together stays the same"
+        if not self.mean < other.mean:
+            ours, theirs = (decibels(1.0, each.mean) for each in (self, other))
+            return f"the outputs together have {ours:.2f} dB, not more than {theirs:.2f} dB"
+        return None
+
+    def chance(self, other: OutputNoise) -> str | None:
+        """That the mean gain per sample does not exceed its standard error; None if it does."""
+        mean, error = self._gain_per_sample(other)
+        if mean > error:
+            return None
+        samples = len(self.noise)
+        return f"the mean gain of {mean:.2f} dB is not above its standard error of {error:.2f} dB on {samples} samples"
+
+    def _gain_per_sample(self, other: OutputNoise) -> tuple[float, float]:
+        """The mean gain per sample in dB, and its standard error; a single sample has no error and always gains."""
         # The totals may improve by chance on few samples, and a single sample may dominate them.
         gains = [_gain(*pair) for pair in zip(self.noise.sum(axis=1), other.noise.sum(axis=1), strict=True)]
         if len(gains) < 2:
-            return True
-        return float(np.mean(gains)) > float(np.std(gains, ddof=1)) / len(gains) ** 0.5
+            return np.inf, 0.0
+        return float(np.mean(gains)), float(np.std(gains, ddof=1)) / len(gains) ** 0.5
 
 
 def _gain(ours: float, theirs: float) -> float:

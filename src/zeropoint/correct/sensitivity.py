@@ -9,8 +9,8 @@ the quantized inputs. The noises are
     rounding   share * s^2 / 12  the part of `added` from rounding to steps of s, for the share of results in range
 
 all relative to E y^2. A 16-bit result would avoid `rounding`. To first order, it gains 10 log10 (total / (total -
-rounding)) dB at this kernel. One walk over both networks measures all of these. `narrow_losses` measures the exact cost
-of 8 bits at the network's outputs, which needs a run of the whole network per kernel.
+rounding)) dB at this kernel. One walk over both networks measures all of these. `width_effects` measures exactly what
+the width of a kernel changes at the network's outputs, which needs runs of the whole network per kernel.
 
 Later kernels amplify or attenuate the noise that a kernel adds. To first order, a kernel passes on `inherited / (sum of
 the totals of its inputs)` of the noise/signal of each input, and noises of different kernels are independent. The share
@@ -48,8 +48,9 @@ class Sensitivity:
 
     `op` is the name of the op in the original model. `name` is that of the kernel: `gru_8` if the op became several
     kernels. `wide_gain` is the first-order gain of a 16-bit result at the kernel; 0 if it is already wider than 8 bits.
-    `exact_loss` is the loss at the network's outputs if only this kernel is narrow, without corrections; None if not
-    requested, or if the target has the kernel in one width only.
+    `exact_gain` is the gain at the network's outputs if only this kernel is wide, without corrections; None if not
+    requested, or if it has no wider form. `exact_form` is that form: `i16`, or `float` if the target has the kernel in
+    one width. `exact_loss` is the loss if only this kernel is narrow; None if the wider form is float.
     """
 
     name: str
@@ -61,6 +62,8 @@ class Sensitivity:
     wide_gain: float
     exact_loss: float | None = None
     at_outputs: float = 0.0
+    exact_gain: float | None = None
+    exact_form: str | None = None
 
     def record(self) -> dict[str, Any]:
         """The fields as a JSON-compatible dict. Infinities and NaN become None."""
@@ -159,6 +162,6 @@ def _sensitivity(region: QuantizeRegionOp, sums: _Sums, kind: UniformQuantizedTy
 
 
 def ranked(found: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """Sensitivities in descending order of exact loss if known, then of the first-order share of the noise at the
-    outputs."""
-    return sorted(found, key=lambda one: (-(one.exact_loss or 0.0), -one.at_outputs))
+    """Sensitivities in descending order of exact loss, or else gain, if known, then of the first-order share of the
+    noise at the outputs."""
+    return sorted(found, key=lambda one: (-(one.exact_loss or one.exact_gain or 0.0), -one.at_outputs))

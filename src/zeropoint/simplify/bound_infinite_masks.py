@@ -13,25 +13,26 @@ and `stablehlo.select %seen, %zero, %infinite` selects from `%zero` and `%least`
 The softmax gives the same bits, because both numbers hide a score. A row that is hidden as a whole is uniform instead
 of NaN. Calibration leaves infinities out of a range, so without the bound the mask `log(keep)` of zeros and ones, or a
 selection of 0 and -inf, has the range [0, 0], and hides nothing. The passes about masks (`solve/masks/bound_masks.py`)
-find the bounded one. If the model compares the masked scores, nothing is changed. Nor is a selection if the model asks
-for NaN or infinities afterwards.
+find the bounded one. The mask may be combined with others before it is added (`ir/masks.py`). If other ops read the
+selection, too, the mask is a copy. If the model compares the masked scores, nothing is changed. Nor is a selection if
+the model asks for NaN or infinities afterwards.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
 from zeropoint.ir.constants import constant_op, splat_value
-from zeropoint.ir.masks import MOVES, Known, is_mask
+from zeropoint.ir.masks import Masks, combines_masks
 from zeropoint.ir.program import Program
 from zeropoint.ir.stablehlo import (
-    AddOp,
     BroadcastInDimOp,
     CompareOp,
     ConvolutionOp,
@@ -51,12 +52,12 @@ class BoundLogMask(RewritePattern):
     """log(keep) -> max(log(keep), least), if the logarithm is added to scores that a softmax reads."""
 
     weights: Weights
-    known: Known = field(default_factory=dict[SSAValue, bool])
+    masks: dict[Block | None, Masks]
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: LogOp, rewriter: PatternRewriter, /) -> None:
         """Bound one logarithm."""
-        if not is_mask(op.result, self.known) or _is_compared(op.result):
+        if op.result not in self.masks.get(op.parent_block(), ()) or _is_compared(op.result, self.weights):
             return
         number = constant_op(_least(op.result), self.weights, location=op.location)
         every = BroadcastInDimOp(number.output, op.result.type, ())
@@ -71,22 +72,30 @@ class BoundSelectedMask(RewritePattern):
     """select(seen, x, -inf) -> select(seen, x, least), if the selection is added to scores that a softmax reads."""
 
     weights: Weights
-    known: Known = field(default_factory=dict[SSAValue, bool])
+    masks: dict[Block | None, Masks]
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SelectOp, rewriter: PatternRewriter, /) -> None:
         """Bound the constants of one selection."""
         infinite = [index for index in (1, 2) if self._is_infinite(op.operands[index])]
-        if not infinite or not is_mask(op.result, self.known):
+        found = self.masks.get(op.parent_block()) if infinite else None
+        masked = [] if found is None else [use for use in op.result.uses if found.reads(use)]
+        if not masked:
             return
-        if _is_compared(op.result) or _is_tested(op.result, self.weights):
+        if _is_compared(op.result, self.weights) or _is_tested(op.result, self.weights):
             return
         number = constant_op(_least(op.result), self.weights, location=op.location)
         every = BroadcastInDimOp(number.output, op.result.type, ())
         every.location = op.location
         rewriter.insert([number, every], InsertPoint.before(op))
+        bounded = op
+        if len(masked) < len(list(op.result.uses)):
+            bounded = op.clone()
+            rewriter.insert(bounded, InsertPoint.after(op))
+            for use in masked:
+                use.operation.operands[use.index] = bounded.result
         for index in infinite:
-            op.operands[index] = every.result
+            bounded.operands[index] = every.result
         rewriter.handle_operation_modification(op)
 
     def _is_infinite(self, value: SSAValue) -> bool:
@@ -99,14 +108,14 @@ def _least(value: SSAValue) -> Array:
     return np.nextafter(infinite, np.zeros_like(infinite))
 
 
-def _is_compared(value: SSAValue) -> bool:
-    """Whether a comparison reads a value, or what movements and sums make of it."""
+def _is_compared(value: SSAValue, weights: Weights) -> bool:
+    """Whether a comparison reads a value, or what movements, sums and other combinations make of it."""
     found = [value]
     for each in found:
         for use in each.uses:
             if isinstance(use.operation, CompareOp):
                 return True
-            if isinstance(use.operation, (*MOVES, AddOp)) and use.operation.results[0] not in found:
+            if combines_masks(use, weights) and use.operation.results[0] not in found:
                 found.append(use.operation.results[0])
     return False
 
@@ -140,5 +149,8 @@ def _asks(op: CompareOp, weights: Weights) -> bool:
 def bound_infinite_masks(program: Program) -> Program:
     """A copy in which masks are finite."""
     program = program.for_change()
-    rewrite(program, BoundLogMask(program.weights), BoundSelectedMask(program.weights))
+    functions = [op for op in program.module.ops if isinstance(op, FuncOp)]
+    blocks = [block for function in functions for block in function.body.blocks]
+    found: dict[Block | None, Masks] = {block: Masks(block, program.weights) for block in blocks}
+    rewrite(program, BoundLogMask(program.weights, found), BoundSelectedMask(program.weights, found))
     return program

@@ -21,109 +21,101 @@ the 8-bit output. So the pass clamps mask values from below: to (least score - g
 (least score - 8) where `select`, `pad`, `concatenate` or `scatter` inserts it. If masked scores are scaled before the
 softmax, the 8 is divided by the scale. If other scores in [a, b] are added to them, b - a is added to the 8. A maximum
 of masked sums hides every number below its results, so the 8 is not needed there. Values above the bound are unchanged.
-Several masks may be added in sequence. If the mask is computed or is an input of the program, its range is bounded
-instead (`mask_ranges.py`).
+Masks may be added in sequence, and combined before they are added, by a sum, a minimum, a maximum or a selection
+(`mask_bounds.py`).
+
+The mask may be computed or an input of the program, such as %m in [-1e9, 0]. Then its range is bounded, here to
+[-17, 0], and numbers below saturate. The same holds for the values that it is computed from by the ops above, and for
+the masked scores. A constant factor of a mask, as in `(1 - keep) * -3.4e38`, is bounded to a number that a multiplier
+can hold: 2^24 times the value that saturates. So the smallest difference of two f32 numbers between 0.5 and 1 still
+hides a score.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
 
 from zeropoint.ir.constants import constant_op
 from zeropoint.ir.dead_code import remove_dead_ops
 from zeropoint.ir.program import Program
-from zeropoint.ir.quant import StatisticsOp
-from zeropoint.ir.stablehlo import AddOp, PadOp
+from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.ir.tensors import Array
-from zeropoint.solve.masks.mask_ranges import bound_mask_ranges, has_computed_masks
-from zeropoint.solve.masks.masked_scores import (
-    Masked,
-    MaskedScores,
-    Visible,
-    combination,
-    numbers,
-    state_masked,
-    visible_range,
-)
+from zeropoint.solve.constraints import stated_range
+from zeropoint.solve.masks.mask_bounds import MaskBounds
+from zeropoint.solve.masks.masked_scores import Term, numbers
+
+FINEST = 2.0**-24
+"""The smallest factor of a mask, as a share of the largest, that still hides a score."""
 
 
-@dataclass(frozen=True)
-class Mask:
-    """A constant mask: operand `index` of `op`, which adds or inserts it. A softmax or maximum reads the result.
-
-    `values` are its elements, `least` is the lower bound for them, and `shown` is the range of the scores that stay
-    visible. `masked` is the path of the scores to the softmax or maximum.
-    """
-
-    op: Operation
-    index: int
-    values: Array
-    masked: Masked
-    least: float
-    shown: tuple[float, float]
+def _ranges(found: MaskBounds) -> dict[StatisticsOp, tuple[float, float]]:
+    """The bounded ranges of values that have numbers below their bound."""
+    bounded: dict[StatisticsOp, tuple[float, float]] = {}
+    for op in found.program.entry.ops:
+        known, bound = (found.of(op.res), found.bounds.get(op.res)) if isinstance(op, StatisticsOp) else (None, None)
+        if isinstance(op, StatisticsOp) and known is not None and bound is not None and known.least < bound.least:
+            bounded[op] = bound.least, max(known.high, bound.least)
+    return bounded
 
 
-def _mask(op: Operation, scores_of: MaskedScores, visible: Visible) -> Mask | None:
-    """The mask of an op if it has values below the bound, or if the scores are masked already; None otherwise."""
-    weights = scores_of.weights
-    combines = combination(op, weights)
-    way = None if combines is None else scores_of.masked(op)
-    if combines is None or way is None:
-        return None
-    scores = [value.owner for value in op.operands if isinstance(value.owner, StatisticsOp)]
-    operands = [(op, i) for i in range(len(op.operands))]
-    operands += [(combines, 1)] if isinstance(combines, PadOp) and combines is not op else []
-    found = [
-        (*operand, array)
-        for operand in operands
-        if (array := numbers(operand[0].operands[operand[1]], weights)) is not None
-    ]
-    # Without an observed range of the scores, no number is known to be low enough.
-    if len(scores) != 1 or len(found) != 1:
-        return None
-    holder, index, values = found[0]
-    low, high = visible_range(scores[0], visible)
-    adds = isinstance(combines, AddOp)
-    # An added mask has to move even the greatest score below the least visible one, by the margin.
-    least = low - way.margin - (max(high, 0.0) if adds else 0.0)
-    if not values.size or not values.max() < np.inf or (values.min() >= least and scores[0].arg not in visible):
-        return None
-    above = float(values.max())
-    shown = (low, high + max(above, 0.0)) if adds else (low, max(high, above))
-    return Mask(holder, index, values, way, least, shown)
+def _constants(found: MaskBounds) -> list[tuple[Term, Array]]:
+    """The constant terms that have numbers below their bound, and their bounded elements."""
+    bounded: list[tuple[Term, Array]] = []
+    for step in found.steps.values():
+        for term in step.terms:
+            known, bound = found.of(term.value), found.bound(term)
+            if known is None or bound is None or not bound.stated or known.least >= bound.least:
+                continue
+            array = numbers(term.value, found.program.weights)
+            if array is not None:
+                bounded.append((term, np.maximum(array, np.float32(bound.least))))
+    return bounded
 
 
-def _has_masks(program: Program) -> bool:
-    found = MaskedScores(program.weights)
-    return any(_mask(op, found, {}) is not None for op in program.entry.ops)
-
-
-def _bound_constants(program: Program, visible: Visible) -> None:
-    found = MaskedScores(program.weights)
-    for op in list(program.entry.ops):
-        mask = _mask(op, found, visible)
-        if mask is None:
+def _bound_factor(product: StatisticsOp, largest: float, program: Program) -> None:
+    """Bound the constant factor of a product that saturates beyond `largest`, in place."""
+    op = product.arg.owner
+    if not isinstance(op, QuantizeRegionOp) or op.logical_kernel.data != "multiply" or len(op.inputs) != 2:
+        return
+    for index, value in enumerate(op.inputs):
+        other, factor = op.inputs[1 - index].owner, numbers(value, program.weights)
+        if factor is None or not isinstance(other, StatisticsOp):
             continue
-        found = MaskedScores(program.weights)  # the change below invalidates the walk
-        values = np.maximum(mask.values, np.float32(mask.least))
-        bounded = constant_op(values, program.weights, location=op.location)
-        assert mask.op.parent is not None
-        mask.op.parent.insert_op_before(bounded, mask.op)
-        mask.op.operands[mask.index] = bounded.output
-        state_masked(mask.masked, *mask.shown, visible)
+        greatest = max(map(abs, stated_range(other)))
+        most = largest / (greatest * FINEST) if greatest else 0.0
+        if factor.size and 0.0 < most < float(np.abs(factor).max()):
+            bounded = constant_op(
+                np.clip(factor, -most, most).astype(factor.dtype), program.weights, location=op.location
+            )
+            program.entry.insert_op_before(bounded, op)
+            op.operands[index] = bounded.output
+
+
+def _restate(statistics: StatisticsOp, low: float, high: float) -> None:
+    """Replace the range of a `quant.stats`."""
+    stated = StatisticsOp(statistics.arg, (low, high))
+    stated.location = statistics.location
+    Rewriter.replace_op(statistics, stated)
 
 
 def bound_masks(program: Program) -> Program:
     """A copy of the calibrated program with bounded masks before softmax; the program itself if there are none."""
-    if not _has_masks(program) and not has_computed_masks(program):
+    found = MaskBounds(program)
+    if not _ranges(found) and not _constants(found):
         return program
     program = program.for_change()
-    visible: Visible = {}
-    for _ in range(2):  # a constant mask may be added to a sum with a computed one, or the other way around
-        _bound_constants(program, visible)
-        bound_mask_ranges(program, visible)
+    found = MaskBounds(program)
+    ranges, constants = _ranges(found), _constants(found)
+    for statistics, (low, high) in ranges.items():
+        if statistics.arg.owner not in found.steps:
+            _bound_factor(statistics, max(-low, abs(high)), program)
+    for term, array in constants:
+        bounded = constant_op(array, program.weights, location=term.holder.location)
+        assert term.holder.parent is not None
+        term.holder.parent.insert_op_before(bounded, term.holder)
+        term.holder.operands[term.index] = bounded.output
+    for statistics, (low, high) in ranges.items():
+        _restate(statistics, low, high)
     remove_dead_ops(program.entry)
     return program
