@@ -383,8 +383,11 @@ def test_extra_primitives_are_eliminated() -> None:
         np.testing.assert_array_equal(found[0], found[2])
 
 
-def trained_chain(layers: int) -> Program:
-    """Convolutions, each trained with fake quantization at its output and another one at the next one's input."""
+def trained_chain(layers: int, ends: tuple[float, float]) -> Program:
+    """Convolutions, each trained with fake quantization at its output and another one at the next one's input.
+
+    The ranges of both end at about `ends`.
+    """
     random = np.random.default_rng(2)
     net = Network([(1, 2, 6, 6)])
     value = net.insert(ConstFakeQuantOp(net.values[0], -1.0, 1.0, is_signed=True))
@@ -393,20 +396,27 @@ def trained_chain(layers: int) -> Program:
         weight = net.constant(random.normal(size=(2, 2, 1, 1)))
         layout = ConvolutionLayout.channels_first(2)
         value = net.insert(ConvolutionOp(value, weight, with_shape(value, [1, 2, 6, 6]), layout))
-        value = net.insert(ConstFakeQuantOp(value, -4.0, 4.0 + index / 8, is_signed=True))
-        value = net.insert(ConstFakeQuantOp(value, -5.0, 5.0 + index / 8, is_signed=True))
+        for end in ends:
+            value = net.insert(ConstFakeQuantOp(value, -end, end + index / 8, is_signed=True))
     return net.finish([value])
 
 
-def test_scaling_of_inputs_is_combined_with_scaling_of_outputs_on_a_network() -> None:
-    """Before motion each layer rescales its input; after it, each layer has the one requantization of its output."""
+@pytest.mark.parametrize(("ends", "after"), [((5.0, 4.0), 0), ((4.0, 5.0), 1)])
+def test_scaling_of_inputs_is_combined_with_scaling_of_outputs_on_a_network(
+    ends: tuple[float, float], after: int
+) -> None:
+    """Before motion each layer rescales its input; after it, each layer has the one requantization of its output.
+
+    If the first range saturates what the second one holds, the next layer reads the first type. The output of the
+    network has the second one, after both roundings.
+    """
     layers = 5
     sample = {"x0": RANDOM.uniform(-1, 1, (1, 2, 6, 6)).astype(np.float32)}
-    result = quantize(trained_chain(layers), [sample])
+    result = quantize(trained_chain(layers, ends), [sample])
     counts = {key: count.value.data for key, count in result.propagated.module.attributes[RESCALE_COUNTS].data.items()}
-    assert counts == {"before": layers, "after": 0}
-    assert sum(isinstance(op, RequantizeOp) for op in result.integer.entry.ops) == layers
-    assert not any(map(is_rescale, regions_of(result.propagated)))
+    assert counts == {"before": layers, "after": after}
+    assert sum(isinstance(op, RequantizeOp) for op in result.integer.entry.ops) == layers + after
+    assert sum(map(is_rescale, regions_of(result.propagated))) == after
     step = regions_of(result.propagated)[-1].output_specs.data[0].scale
-    simulated = Interpreter(trained_chain(layers))(sample)["y0"]
+    simulated = Interpreter(trained_chain(layers, ends))(sample)["y0"]
     np.testing.assert_allclose(Interpreter(result.integer)(sample)["y0"], simulated, atol=3 * step)

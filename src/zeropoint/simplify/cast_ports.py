@@ -25,7 +25,7 @@ Source: the ONNX operator specification, "DequantizeLinear" and "QuantizeLinear"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -102,6 +102,18 @@ def _made_by(value: SSAValue, kind: type[_Op]) -> _Op | None:
     return value.owner if isinstance(value.owner, kind) else None
 
 
+def _bounded(value: SSAValue, weights: Weights) -> tuple[ClampOp, Storage] | None:
+    """The clamp to constant integers that alone reads stored integers, with the storage between its bounds, if any."""
+    use, storage = value.get_unique_use(), _storage(value)
+    clamp = None if use is None else use.operation
+    if storage is None or not isinstance(clamp, ClampOp) or clamp.operand is not value:
+        return None
+    low, high = (splat_value(bound, weights) for bound in (clamp.min, clamp.max))
+    if low is None or high is None or low >= high:
+        return None
+    return clamp, replace(storage, minimum=int(low), maximum=int(high))
+
+
 def _quantized(value: SSAValue) -> SSAValue | None:
     """The quantized value whose integers a value is; None for other values."""
     cast = value.owner.operand.owner if isinstance(value.owner, BitcastConvertOp) else value.owner
@@ -149,15 +161,20 @@ class CastInput(RewritePattern):
 
 @dataclass
 class CastOutput(RewritePattern):
-    """convert(clamp(round(x / scale) + zero point)) that is returned, or moved and returned, -> `quant.qcast`."""
+    """convert(clamp(round(x / scale) + zero point)) that is returned, or moved and returned, -> `quant.qcast`.
+
+    A clamp of the integers, as our files have it for a ReLU, is the range of the storage.
+    """
 
     weights: Weights
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ConvertOp, rewriter: PatternRewriter, /) -> None:
         """Rewrite one quantized result."""
+        bounded = _bounded(op.result, self.weights)
+        result = op.result if bounded is None else bounded[0].result
         storage, clamped = _storage(op.result), _made_by(op.operand, ClampOp)
-        if storage is None or clamped is None or not is_returned(op.result):
+        if storage is None or clamped is None or not is_returned(result):
             return
         ends = [splat_value(bound, self.weights) for bound in (clamped.min, clamped.max)]
         added = _made_by(clamped.operand, AddOp)
@@ -166,12 +183,16 @@ class CastOutput(RewritePattern):
         if ratio is None or ends != [storage.minimum, storage.maximum]:
             return
         zero = np.zeros(()) if added is None else _parameters(added.rhs, self.weights)
-        kind = _type(storage, _parameters(ratio.rhs, self.weights), zero)
+        narrow = storage if bounded is None else bounded[1]
+        kind = _type(narrow, _parameters(ratio.rhs, self.weights), zero)
         if kind is None or not isinstance(element_of(ratio.lhs), Float32Type):
             return
         made = _stored(ratio.lhs, kind, op.result.type)
         for one in made:
             one.location = op.location
+        if bounded is not None:
+            bounded[0].result.replace_all_uses_with(op.result)
+            rewriter.erase(bounded[0])
         rewriter.replace(op, made)
 
 

@@ -149,7 +149,7 @@ def _simulated(op: Operation) -> SSAValue | None:
 _SAYS = (StatisticsOp, StatisticsRefOp, CoupledRefOp, *QUANTIZES)
 
 
-def _meets_region(value: SSAValue) -> bool:
+def meets_region(value: SSAValue) -> bool:
     """Whether a region produces the value, or reads it directly or through annotation ops."""
     if isinstance(value.owner, QuantizeRegionOp):
         return True
@@ -183,7 +183,7 @@ def _read(op: Operation, constraints: Constraints) -> SSAValue | None:
     value = _simulated(op)
     if value is not None and has_other_integers(value, op.operands[0]):
         return None
-    if value is None or _meets_region(root(value)):
+    if value is None or meets_region(root(value)):
         return None if value is None else _read_pair(op, value, constraints)
     return value if isinstance(element_of(op.operands[0]), OPEN) else None
 
@@ -266,7 +266,7 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         if op.operands[0].owner not in constraints.apart:
             # Two casts with different types are an op, not an annotation: the model requantizes here.
-            return _rescaled(value, pinned, element, op)
+            return requantized(value, pinned, element, op)
         constraints.copies.append(copied(value, op))
         value = constraints.copies[-1].result
     _state_element(constraints, root(value), op.operands[0], op)
@@ -282,8 +282,8 @@ def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> 
     constraints.observe_range(root(value), element_of(op.operands[0]), "calibrated", source)
 
 
-def _rescaled(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
-    """A rescale of a value pinned to `given` and then cast to `wanted`. The model itself requires it."""
+def requantized(value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, op: Operation) -> SSAValue:
+    """A rescale of a value of type `given` that `op` casts to `wanted`. The model itself requires it."""
     source = f"{op.name} '{written_name(op.results[0])}'"
     made = rescale_region(value, given, wanted, (str(given), f"{wanted} ({source})"))
     state_facts(made, [Fact("has", str(given), "user", source), Fact("required", str(wanted), "user", source)])
@@ -312,7 +312,7 @@ def _read_edges(program: Program, constraints: Constraints) -> None:
     A value that the program quantizes to several types stays float.
     """
     for op in program.entry.ops:
-        if isinstance(op, DEQUANTIZES) and _meets_region(op.results[0]):
+        if isinstance(op, DEQUANTIZES) and meets_region(op.results[0]):
             _state_element(constraints, op.results[0], op.operands[0], op)
         elif isinstance(op, QUANTIZES) and isinstance(op.operands[0].owner, QuantizeRegionOp):
             casts = [use.operation for use in op.operands[0].uses if isinstance(use.operation, QUANTIZES)]
@@ -328,7 +328,7 @@ def _read_cast(op: Operation, constraints: Constraints) -> None:
     rescaled."""
     pinned, element = constraints.of(op.operands[0]).pinned, _element(op.results[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
-        op.operands[0] = _rescaled(op.operands[0], pinned, element, op)
+        op.operands[0] = requantized(op.operands[0], pinned, element, op)
     _state_element(constraints, op.operands[0], op.results[0], op)
 
 

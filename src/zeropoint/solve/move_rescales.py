@@ -20,8 +20,9 @@ A rescale between two types that the model states is neither merged nor absorbed
 too (`between_casts`).
 
 Each move reduces the number of rescales, their cost, or the number of readers of one. So the pass terminates. A rescale
-that saturates values is kept if values would no longer be saturated without it. A rescale from a type of the model with
-numbers of one sign is kept, too: the type stands for a ReLU that the file leaves out.
+that saturates values is kept if values would no longer be saturated without it. A rescale from a type of the model to
+one that holds more is kept, too: the model saturates there, at the ends of a calibrated range or for a ReLU that the
+file leaves out.
 
 Source: the RFC on quantization transformations, section "Export": the scaling of inputs can be pushed forward and
 combined with the scaling of the outputs.
@@ -85,11 +86,6 @@ def _types(region: QuantizeRegionOp) -> tuple[UniformQuantizedType, UniformQuant
     given, made = region.input_specs.data[0], region.output_specs.data[0]
     assert isinstance(given, UniformQuantizedType) and isinstance(made, UniformQuantizedType)
     return given, made
-
-
-def _is_one_sided(kind: UniformQuantizedType) -> bool:
-    """Whether a type has numbers of one sign only. Quantizers leave out a ReLU or ReLU6 before such a type."""
-    return kind.zero_point in (kind.storage.minimum, kind.storage.maximum)
 
 
 def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
@@ -178,7 +174,7 @@ class _Moves:
     def _merge(self, rescale: QuantizeRegionOp) -> bool:
         """Let the kernel that produces the value produce the required type instead."""
         value, (given, wanted) = rescale.inputs[0], _types(rescale)
-        if FROM_STATED in rescale.attributes and _is_one_sided(given) and cuts_off(given, wanted):
+        if FROM_STATED in rescale.attributes and cuts_off(given, wanted):
             return False
         kernel = self.kernels.get(value.owner) if isinstance(value.owner, Operation) else None
         if kernel is None or is_rescale(kernel.region) or not value.has_one_use():

@@ -62,6 +62,7 @@ from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.masks.hidden_results import keep_hidden_results
 from zeropoint.solve.operands import operand_type, real_bias_facts, weight_facts
 from zeropoint.solve.parts.joins import settle_kernels
+from zeropoint.solve.quantized_files.changes_of_type import rescale_between_casts
 from zeropoint.solve.quantized_files.model_rounding import round_as_the_model
 from zeropoint.solve.quantized_files.quantized_twice import drop_copies
 from zeropoint.solve.rescale import is_rescale, rescale_region
@@ -302,6 +303,8 @@ def propagate(
         raise PropagationError(f"found products '{products}', expected one of: {', '.join(PRODUCTS)}")
     program = program.for_change()
     _check_retargeting(program, target)
+    if target.between_casts:
+        rescale_between_casts(program)
     constraints = take_constraints(program, target.scale_type, integer_io=integer_io, kernels=target.by_kernel)
     duplicate_constants(program, constraints)
     keep_hidden_results(program, constraints)

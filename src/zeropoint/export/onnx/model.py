@@ -46,7 +46,7 @@ KERNELS = KernelRules(
         **rows.KERNELS,
         **joined_functions.KERNELS,
     },
-    in_float_too={*contractions.KERNELS, "average_pool", "log_softmax", "max_pool", "mean", "softmax"},
+    in_float_too={*contractions.KERNELS, "average_pool", "elu", "log_softmax", "max_pool", "mean", "softmax"},
     float_rules=OPERATORS,
     stands_for=_stands_for,
 )

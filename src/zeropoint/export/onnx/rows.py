@@ -351,6 +351,7 @@ KERNELS: Mapping[str, OnnxConverter] = {
     "divide": binary("Div"),
     "gather": gather,
     "hard_sigmoid": hard_sigmoid,
+    "elu": function("Elu"),
     "hard_swish": hard_swish,
     "leaky_relu": leaky_relu,
     "log_softmax": softmax("LogSoftmax"),

@@ -124,9 +124,9 @@ class Call:
         return self.values.exact.get(self.operator.inputs[index], found)
 
     def bias(self, index: int, data: int, weights: int) -> SSAValue:
-        """An operand that is a bias. LiteRT adds its integers to products, whatever its own scale is."""
+        """An operand that is a bias. LiteRT adds its integers to products, whatever its own scale is, if it has one."""
         tensor, given, product = self.tensor(index), self.tensor(data).scales, self.tensor(weights).scales
-        if tensor.data is None or not tensor.is_quantized or given.size != 1 or product.size not in (1, *tensor.shape):
+        if tensor.data is None or tensor.dtype.kind == "f" or given.size != 1 or product.size not in (1, *tensor.shape):
             return self.operand(index)
         scales = given * product
         found = self.values.constant(

@@ -6,17 +6,17 @@
 %2 = "quant.region"(%a, %1) ({ multiply })
 %b = quant.dcast(quant.qcast(%2))             and this one
 ```
-Such a runtime computes a kernel in floats if one of its operands or its result is not quantized. So do we, with the
-same bits. A type for `%1` would round where the file does not. Kernels that move elements pass a type on. Biases need
-no type of their own. What the file has as one function that no kernel computes, a hard sigmoid, is marked
-(`FILE_HAS_FLOATS`) and stays float as well.
+Such a runtime computes a kernel in floats if one of its operands or its result is not quantized, or if its result is
+quantized twice, to two types. So do we, with the same bits. A type for `%1` would round where the file does not.
+Kernels that move elements pass a type on. Biases need no type of their own. What the file has as one function that no
+kernel computes, a hard sigmoid, is marked (`FILE_HAS_FLOATS`) and stays float as well.
 
 This is for models without calibration data. With data, every value gets a type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,6 +48,7 @@ from zeropoint.solve.quantized_files.quantized_at_load import (
     quantize_weights,
     round_bias,
 )
+from zeropoint.solve.quantized_files.quantized_twice import has_two_types
 from zeropoint.solve.quantized_files.shared_biases import state_shared_biases
 from zeropoint.solve.quantized_files.stored_zeros import pad_with_stored_zeros, pads_stored_zeros
 from zeropoint.solve.quantized_files.whole_windows import count_whole_windows, has_whole_windows
@@ -74,6 +75,7 @@ FLAT = 2
 class _Types:
     """The values that have a type of the model, found in program order.
 
+    `twice` has the regions with a result that the file rounds to two types.
     `floats` has the regions that the runtime computes in floats, `means` those that it divides by the size of whole
     windows, and `loaded` those whose weights it quantizes itself, by the type of their data. `biased` has the types of
     data and weights of those of which it rounds only the bias, `real_biased` those whose bias is a real number.
@@ -85,6 +87,7 @@ class _Types:
     constraints: Constraints
     target: Target
     weights: Weights
+    twice: Container[QuantizeRegionOp] = ()
     passed: set[SSAValue] = field(default_factory=set[SSAValue])
     floats: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
     means: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
@@ -113,7 +116,7 @@ class _Types:
         """Decide whether the runtime has an integer kernel for a region; what comes before it is decided."""
         results = {value: self._of_result(value) or self._joined(region) for value in filter(is_float, region.outputs)}
         marks = {name for op in region.body.block.ops for name in op.attributes}
-        marked = FILE_HAS_FLOATS in marks or _is_of_nodes(region) or self._mixes_signs(region)
+        marked = FILE_HAS_FLOATS in marks or _is_of_nodes(region) or self._mixes_signs(region) or region in self.twice
         if SCALED_AFTER in marks and self.target.profile != OPENVINO:
             self.scaled.append(region)
             marked = True
@@ -298,7 +301,8 @@ def keep_unquantized(program: Program, target: Target) -> Program:
     copy = program.clone()
     original: dict[Operation, Operation] = dict(zip(copy.entry.ops, program.entry.ops, strict=True))
     places = {op: place for place, op in enumerate(program.entry.ops)}
-    types = _Types(take_constraints(copy, target.scale_type, kernels=target.by_kernel), target, copy.weights)
+    twice = {op for op in copy.entry.ops if isinstance(op, QuantizeRegionOp) and any(map(has_two_types, op.outputs))}
+    types = _Types(take_constraints(copy, target.scale_type, kernels=target.by_kernel), target, copy.weights, twice)
     for op in copy.entry.ops:
         if isinstance(op, QuantizeRegionOp) and op in original:
             types.visit(op)

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from zeropoint.ir.annotations import FLOAT_REASON
+from zeropoint.ir.annotations import ANNOTATED, FLOAT_REASON, OF_TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp
 from zeropoint.ir.quant.statements import STATES
@@ -53,6 +53,19 @@ def has_other_integers(value: SSAValue, quantized: SSAValue) -> bool:
         element_of(cast.result) != element_of(quantized)
         and not all(isinstance(use.operation, DequantizeCastOp) for use in cast.result.uses)
         for cast in casts
+    )
+
+
+def has_two_types(value: SSAValue) -> bool:
+    """Whether a file rounds a value to two types, each from the value itself."""
+    casts = (use.operation for use in value.uses if isinstance(use.operation, QuantizeCastOp))
+    return len({element_of(cast.result) for cast in casts if not _only_states(cast)}) > 1
+
+
+def _only_states(cast: QuantizeCastOp) -> bool:
+    """Whether a cast says something of a value that the file does not round there."""
+    return any(
+        OF_TARGET in use.operation.attributes or ANNOTATED in use.operation.attributes for use in cast.result.uses
     )
 
 
