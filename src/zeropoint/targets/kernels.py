@@ -260,8 +260,8 @@ class KernelRow:
         signature.
 
         Ports that the signature leaves open get the row's storage. An open wildcard gets its default, or with
-        `same_storage` the storage of the other wildcards. A port with a fixed scale has the row's whole storage, of which
-        a quantized file may state a part with another scale.
+        `same_storage` the storage of the other wildcards. A port with a fixed scale has the row's whole storage, of
+        which a quantized file may state a part with another scale.
         """
         ports = [*range(len(signature.inputs)), *range(-len(signature.outputs), 0)]
         rules = [self.rule(port) for port in ports]
