@@ -13,7 +13,7 @@ def program_of(text: str) -> Program:
     return program
 
 
-def sort(body: str, shapes: str, *types: str, axis: int = 1) -> Program:
+def sort(body: str, shapes: str, *types: str, axis: int = 1, before: str = "") -> Program:
     names = [f"%x{n}" for n in range(len(types))]
     tensors = [f"tensor<{shapes}x{type_}>" for type_ in types]
     arguments = ", ".join(f"{name}: {tensor}" for name, tensor in zip(names, tensors, strict=True))
@@ -23,6 +23,7 @@ def sort(body: str, shapes: str, *types: str, axis: int = 1) -> Program:
     made = f"%y:{len(types)}" if len(types) > 1 else "%y"
     return program_of(f"""
     func.func @main({arguments}) -> ({listed}) {{
+      {before}
       {made} = "stablehlo.sort"({", ".join(names)}) <{{dimension = {axis} : i64, is_stable = true}}> ({{
         ^bb0({pairs}):
           {body}

@@ -82,6 +82,20 @@ def test_constants_that_do_not_fit_are_refused(constants: dict[str, Any], messag
         zp.load(TEXT, constants=constants)
 
 
+def test_a_lowered_function_states_its_inputs_as_a_tree() -> None:
+    """`jax.stages.Lowered` has `in_avals`, too: the pair of its positional and keyword arguments, not a list."""
+
+    class Lowered:
+        in_avals: Any = ((object(),), {})
+        args_info = compile = None
+
+        def as_text(self, *, dialect: str, debug_info: bool) -> str:
+            return TEXT if dialect == "stablehlo" and debug_info else ""
+
+    Lowered.__module__ = "jax._src.stages"
+    assert [port.name for port in zp.load(Lowered()).inputs] == ["params.b", "params.w", "image"]
+
+
 def test_what_jax_lowers_or_exports_is_a_model() -> None:
     jax = pytest.importorskip("jax")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,3 +129,63 @@ def test_a_graph_that_was_prepared_for_training_says_how_to_convert_it() -> None
 
     with pytest.raises(zp.Error, match=r"fused_moving_avg_obs.*; convert the prepared module with convert_pt2e$"):
         zp.load(Prepared(), example=torch.ones(2, 3))
+
+
+class Eager(torch.nn.Module):
+    """A convolution with a batch norm and a linear layer, with the stubs of eager mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        quantization = torch.ao.quantization
+        self.enter, self.leave = quantization.QuantStub(), quantization.DeQuantStub()
+        self.conv, self.norm, self.relu = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()
+        self.linear = torch.nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.leave(self.linear(self.relu(self.norm(self.conv(self.enter(x)))).mean((2, 3))))
+
+
+def prepared(*, training: bool) -> Any:
+    """The module with observers, or trained with fake quantization, after some inputs."""
+    quantization = torch.ao.quantization
+    torch.manual_seed(0)
+    fused, names = Eager().train(training), [["conv", "norm", "relu"]]
+    fused = (quantization.fuse_modules_qat if training else quantization.fuse_modules)(fused, names)
+    get = quantization.get_default_qat_qconfig if training else quantization.get_default_qconfig
+    fused.qconfig = get("qnnpack")
+    made = (quantization.prepare_qat if training else quantization.prepare)(fused)
+    for _ in range(4):
+        made(torch.randn(2, 3, 6, 6))
+    return made.eval()
+
+
+def test_fake_quantization_of_eager_mode_keeps_its_scales(tmp_path: Path) -> None:
+    """It was refused: a branch on a value, which is whether its observers are enabled."""
+    module, x = prepared(training=True), torch.randn(1, 3, 6, 6)
+    with pytest.raises(zp.Error, match=r"observers are enabled.*; disable them: model.apply\(.*disable_observer\)$"):
+        zp.load(module, example=x)
+    module.apply(torch.ao.quantization.disable_observer)
+    model, expected = zp.load(module, example=x), module(x).detach().numpy()
+    np.testing.assert_allclose(next(iter(model(x.numpy()).values())), expected, rtol=1e-5)
+    np.testing.assert_array_equal(module(x).detach().numpy(), expected)  # the module is as it was
+    stated = module.enter.activation_post_process
+    zp.quantize(model, [{model.inputs[0].name: x.numpy()}]).save(tmp_path / "m.mlir")
+    kind = re.search(r"uniform_quantize %x .*uniform<i8:f32, ([^:]+):(-?\d+)>>", (tmp_path / "m.mlir").read_text())
+    assert kind is not None
+    assert float(kind[1]) == float(stated.scale)
+    assert int(kind[2]) == int(stated.zero_point) - 128
+
+
+def test_other_modules_of_eager_mode_say_what_to_load_instead() -> None:
+    quantization = torch.ao.quantization
+    torch.backends.quantized.engine = "qnnpack"
+    observed, x = prepared(training=False), torch.randn(1, 3, 6, 6)
+    with pytest.raises(zp.Error, match=r"^Eager: found observers \(HistogramObserver.*; load the module from before"):
+        zp.load(observed, example=x)
+    with pytest.raises(
+        zp.Error, match=r"^Eager: found .*Conv.*, whose weights PyTorch cannot export; quantize the float"
+    ):
+        zp.load(quantization.convert(observed), example=x)
+    dynamic = quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(3, 2)), {torch.nn.Linear})
+    with pytest.raises(zp.Error, match=r"^Sequential: found Linear, .* of torch.ao.quantization, whose weights"):
+        zp.load(dynamic, example=torch.ones(1, 3))

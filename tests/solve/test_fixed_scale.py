@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import zeropoint as zp
 from solve.graphs import Graph
 from solve.own_targets import table
 from zeropoint.codegen.runtime.native import NativeProgram
@@ -137,3 +138,26 @@ def test_some_ports_may_share_their_scale_and_others_have_fixed_ones(tmp_path: P
         assert second == UniformQuantizedType.per_layer(I8, 1 / 64, 5)
     with pytest.raises(TargetError, match="found input 0 in same_scale and in fixed_scale, expected one of them"):
         table(tmp_path, f'[[kernel]]\n{columns}\nrelation = "same_scale(0, out), fixed_scale(1/64, 0, 0)"', "cpu")
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu-wide", "litert", "tosa"])
+@pytest.mark.parametrize("operation", ["tanh", "logistic"])
+@pytest.mark.parametrize("storage", ["i8<-8:7>", "u8<0:127>"])
+def test_a_fixed_result_has_the_whole_storage_although_a_file_narrows_the_value(
+    target: str, operation: str, storage: str
+) -> None:
+    """The row's scale with the file's bounds of the storage held an eighth or half of the function only."""
+    step, zero, most = (2 / 15, 0, 7) if storage.startswith("i8") else (2 / 127, 64, 63)
+    read, made = "!quant.uniform<i8:f32, 0.03125>", f"!quant.uniform<{storage}:f32, {step}:{zero}>"
+    text = f"""func.func @main(%x: tensor<9xf32>) -> tensor<9xf32> {{
+      %0 = quant.qcast %x : tensor<9xf32> to tensor<9x{read}>
+      %1 = quant.dcast %0 : tensor<9x{read}> to tensor<9xf32>
+      %2 = stablehlo.{operation} %1 : tensor<9xf32>
+      %3 = quant.qcast %2 : tensor<9xf32> to tensor<9x{made}>
+      %4 = quant.dcast %3 : tensor<9x{made}> to tensor<9xf32>
+      func.return %4 : tensor<9xf32>
+    }}"""
+    x = np.linspace(-4, 4, 9, dtype=np.float32)
+    exact = np.minimum(np.tanh(x) if operation == "tanh" else 1 / (1 + np.exp(-x)), most * step)
+    (found,) = zp.quantize(text, target=target)(x=x).values()
+    assert np.abs(found - exact).max() <= step

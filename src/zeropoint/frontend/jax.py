@@ -53,8 +53,9 @@ def jax_text(model: Any) -> str:
 
 
 def has_symbolic_shapes(model: Any) -> bool:
-    """Whether a function was exported for shapes with symbols."""
-    return any(not isinstance(size, int) for kind in getattr(model, "in_avals", ()) for size in kind.shape)
+    """Whether a function was exported for shapes with symbols. A lowered one has numbers."""
+    kinds = model.in_avals if hasattr(model, "mlir_module") else ()
+    return any(not isinstance(size, int) for kind in kinds for size in kind.shape)
 
 
 def refined_text(model: Any, names: Sequence[str], shapes: Mapping[str, tuple[int, ...]]) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from zeropoint.frontend.constants import Constant
 from zeropoint.frontend.errors import ModelError
 from zeropoint.frontend.torch_decompositions import decomposed, exported_wrongly
+from zeropoint.frontend.torch_eager import fixed_fake_quantization
 from zeropoint.frontend.torch_quantized import has_torchao_weights
 from zeropoint.frontend.torch_state import assigned_tensors, check_stateless
 from zeropoint.ir.program import Program, name_attributes
@@ -58,7 +59,7 @@ def load_torch(
             f"found {type(model).__name__} without inputs, expected example=(tensor, ...) to trace it with"
         )
     arguments, keywords = _arguments(example, torch.as_tensor)
-    with contextlib.nullcontext() if exported else _in_eval_mode(model):
+    with contextlib.nullcontext() if exported else _as_function(model):
         call = _Call(type(model).__name__, model, arguments, keywords)
         made, program = _imported(call, lambda proto: load_onnx_model(proto, shapes, constants))
     check_stateless(call.name, made.exported_program, call.assigned)
@@ -66,11 +67,13 @@ def load_torch(
 
 
 @contextlib.contextmanager
-def _in_eval_mode(module: Any) -> Generator[None]:
+def _as_function(module: Any) -> Generator[None]:
+    """The module in eval mode, with fake quantization that observes nothing."""
     training = module.training
     try:
         module.eval()
-        yield
+        with fixed_fake_quantization(module):
+            yield
     finally:
         if training:
             module.train()

@@ -262,7 +262,7 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
     if OF_TARGET in op.attributes:
         _observe_fixed(constraints, value, op)
         return value
-    pinned, element = constraints.of(root(value)).pinned, _element(op.operands[0])
+    pinned, element = _pinned(constraints, root(value)), _element(op.operands[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         if op.operands[0].owner not in constraints.apart:
             # Two casts with different types are an op, not an annotation: the model requantizes here.
@@ -274,6 +274,15 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
         # The pair is put back later if the value gets no quantized type, because the model rounds here.
         constraints.simulated[root(value)] = element
     return value
+
+
+def _pinned(constraints: Constraints, value: SSAValue) -> UniformQuantizedType | None:
+    """The type that a value is pinned to. A rescale that a pair of casts became states that of its result."""
+    owner = value.owner
+    if isinstance(owner, QuantizeRegionOp) and FROM_STATED in owner.attributes:
+        spec = owner.output_specs.data[0]
+        return spec if isinstance(spec, UniformQuantizedType) else None
+    return constraints.of(value).pinned
 
 
 def _observe_fixed(constraints: Constraints, value: SSAValue, op: Operation) -> None:

@@ -247,24 +247,31 @@ class KernelRow:
 
     def fixed(self, port: int, storage: Storage) -> UniformQuantizedType | None:
         """The type that `fixed_scale` gives a port with this storage; None if the row does not fix it."""
+        found = self._fixed_part(port)
+        return None if found is None else UniformQuantizedType.per_layer(storage, found.scale, found.zero_point)
+
+    def _fixed_part(self, port: int) -> FixedScale | None:
         relation = self.relation.fixed if isinstance(self.relation, SameScale) else self.relation
         parts = relation.parts if isinstance(relation, FixedScale) else ()
-        found = next((part for part in parts if port in part.ports), None)
-        return None if found is None else UniformQuantizedType.per_layer(storage, found.scale, found.zero_point)
+        return next((part for part in parts if port in part.ports), None)
 
     def storages(self, signature: KernelSignature) -> tuple[Storage, ...] | None:
         """The storage of each port, by its index: results come last, in reverse order. None if the row does not fit the
         signature.
 
         Ports that the signature leaves open get the row's storage. An open wildcard gets its default, or with
-        `same_storage` the storage of the other wildcards.
+        `same_storage` the storage of the other wildcards. A port with a fixed scale has the row's whole storage, of
+        which a quantized file may state a part with another scale.
         """
-        results = range(-len(signature.outputs), 0)
-        rules = [self.rule(port) for port in (*range(len(signature.inputs)), *results)]
+        ports = [*range(len(signature.inputs)), *range(-len(signature.outputs), 0)]
+        rules = [self.rule(port) for port in ports]
         demands = [*signature.inputs, *reversed(signature.outputs)]
         if not all(rule.accepts(demand) for rule, demand in zip(rules, demands, strict=True)):
             return None
-        chosen = [rule.resolve(demand) for rule, demand in zip(rules, demands, strict=True)]
+        chosen = [
+            rule.storage if self._fixed_part(port) and not rule.wildcard else rule.resolve(demand)
+            for port, rule, demand in zip(ports, rules, demands, strict=True)
+        ]
         if self.same_storage:
             return self._one_storage(rules, demands, chosen)
         return tuple(chosen)

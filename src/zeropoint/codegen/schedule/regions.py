@@ -70,13 +70,19 @@ def region_and_tables(
     for inner in members:
         if type(inner) not in _RULES and scope.values.constant(inner.results[0]) is None:
             raise CodegenError(f"{describe(op)}: found {inner.name} in its body; run it with the interpreter")
-    expression = Expression(scope, frozenset(members), (), _RULES)
+    expression = Expression(scope, frozenset([*members, *_captured(members)]), (), _RULES)
     for n, argument in enumerate(block.args):
         expression.bind(argument, expression.step(Argument(n), argument))
     region = expression.region([expression.value(value, ()) for value in last.operands])
     if any(isinstance(i.what, Read | Gather | Interpolate) for i in region.body):
         raise CodegenError(f"{describe(op)}: found a body that reads outer values; run it with the interpreter")
     return region, expression.operands
+
+
+def _captured(members: Sequence[Operation]) -> list[Operation]:
+    """The constant numbers before the op that its body reads, as writers of StableHLO move them out of it."""
+    read = (value.owner for inner in members for value in inner.operands)
+    return [owner for owner in read if isinstance(owner, ConstantOp) and not shape_of(owner.output)]
 
 
 def fold_body(scope: ExpressionScope, op: ReduceOp | ReduceWindowOp) -> tuple[Region, list[View]]:

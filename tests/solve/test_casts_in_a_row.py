@@ -1,0 +1,52 @@
+"""Values that a file rounds to several types, one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import zeropoint as zp
+from export.quantized_graphs import Graph
+
+SHAPE = (1, 3, 4, 4)
+KINDS = [(0.06537, 98), (0.05071, 128), (0.05519, 120), (0.04093, 131)]
+"""No ratio of two scales puts a value in the middle of two steps, where runtimes differ."""
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+@pytest.mark.parametrize("target", ["onnxruntime", "litert", "openvino"])
+def test_every_rounding_stays(target: str, count: int) -> None:
+    """Three types in a row were refused: that of the first rescale was not known when the next pair was read."""
+    graph = Graph()
+    value = graph.node("Transpose", graph.input(SHAPE, KINDS[-1]), perm=[0, 2, 3, 1])
+    for kind in KINDS[:count]:
+        value = graph.cast(value, kind)
+    model, sample = graph.model_of([value]), graph.sample()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # it merges pairs in a row
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, sample)
+    (found,) = zp.quantize(model, target=target)(**sample).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_concatenation_of_a_concatenation_is_read_again(tmp_path: Path) -> None:
+    """LiteRT rescales the inner one twice: from the type of its operands to the file's, then to the outer one's."""
+    graph = Graph()
+    value = graph.input(SHAPE, (0.05, 120))
+    weights = [graph.stored((3, 3, 1, 1), (0.01, 0), np.int8) for _ in range(2)]
+    parts = [
+        graph.cast(graph.node("Conv", value, each), (scale, 0))
+        for each, scale in zip(weights, (0.03, 0.04), strict=True)
+    ]
+    inner = graph.cast(graph.node("Concat", *parts, axis=1), (0.05, 128))
+    outer = graph.cast(graph.node("Concat", inner, value, axis=1), (0.055, 120))
+    beside = graph.cast(graph.node("Concat", parts[0], value, axis=1), (0.07, 128))
+    model, sample = graph.model_of([outer, beside]), graph.sample()
+    made = zp.quantize(model, target="litert")
+    made.export(tmp_path / "m.tflite")
+    again = zp.quantize(tmp_path / "m.tflite", target="litert")
+    for found, expected in zip(again(**sample).values(), made(**sample).values(), strict=True):
+        np.testing.assert_array_equal(found, expected)
