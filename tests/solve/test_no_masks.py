@@ -52,10 +52,14 @@ def made(ports: str, body: str, constants: Mapping[str, np.ndarray], result: str
     return model
 
 
+def _single(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype == bool else array.astype(np.float32)
+
+
 def sqnr(model: onnx.ModelProto, draws: Mapping[str, Draw], target: str) -> float:
     """The SQNR on samples that calibration has not seen."""
     random = np.random.default_rng(7)
-    data = [{name: draw(random).astype(np.float32) for name, draw in draws.items()} for _ in range(16)]
+    data = [{name: _single(draw(random)) for name, draw in draws.items()} for _ in range(16)]
     quantized = zp.quantize(model, data[:10], target=target, effort="none")
     native = quantized.native()
     for sample in data:
@@ -96,6 +100,27 @@ def test_distances_beside_a_constant_prior_keep_their_range(shift: float, target
     body = AWAY + "z = Add(q, prior) y = Softmax<axis=-1>(z)"
     model = made("float[8,4] x", body, {"centres": centres, "prior": prior}, "float[8,8]")
     assert sqnr(model, {"x": lambda random: random.normal(0, 2, (8, 4))}, target) > 12
+
+
+INSERTED = {
+    "selected rows": ("z = Where(r, s, table)", (2, 8, 8), "float[2,8,8]", 24.0),
+    "selected rows and a sum": ("t = Where(r, s, table) z = Add(t, keys)", (2, 8, 8), "float[2,8,8]", 20.0),
+    "concatenated rows": ("z = Concat<axis=1>(s, table)", (2, 4, 8), "float[2,12,8]", 20.0),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu-integer", "litert", "onnxruntime"])
+@pytest.mark.parametrize("name", INSERTED)
+def test_rows_of_a_table_beside_scores_keep_their_differences(name: str, target: str) -> None:
+    """2 to 4 dB were left."""
+    body, shape, result, least = INSERTED[name]
+    tables = np.random.default_rng(4)
+    constants = {"table": tables.uniform(-80, -20, shape), "keys": tables.normal(0, 2, 8)}
+    draws: dict[str, Draw] = {"s": scores, "r": lambda random: random.random((2, 8, 1)) < 0.5}
+    ports = "float[2,8,8] s, bool[2,8,1] r"
+    if "Where" not in body:
+        ports, draws = "float[2,8,8] s", {"s": scores}
+    assert sqnr(made(ports, body + " y = Softmax<axis=-1>(z)", constants, result), draws, target) > least
 
 
 @pytest.mark.parametrize(

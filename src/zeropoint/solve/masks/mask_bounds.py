@@ -18,7 +18,8 @@ So a mask may be combined of others in any order. If a value has several readers
 if a reader does anything else.
 
 In a sum, a term is a mask if its least number would hide the least number of the other term, if its numbers are far
-below 0, but not far above it, and if a gap parts those that hide from the others (`mask_evidence.py`). Constants beside scores in a selection, a concatenation or a pad hide in the same way. An
+below 0, but not far above it, and if a gap parts those that hide from the others (`mask_evidence.py`). A constant beside
+scores in a selection, a concatenation or a pad hides in the same way, but a table of many numbers does not. An
 assumption that changes nothing in the end, because the bound is lower than the mask, is dropped, and the analysis
 starts again.
 """
@@ -34,7 +35,7 @@ from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.solve.constraints import stated_range
-from zeropoint.solve.masks.mask_evidence import least_visible, may_be_mask
+from zeropoint.solve.masks.mask_evidence import hides, least_visible, may_be_mask
 from zeropoint.solve.masks.masked_scores import Combined, MaskRule, Term, combined, different_numbers
 from zeropoint.solve.widths.keep_tested import is_kept
 
@@ -200,7 +201,8 @@ class MaskBounds:
         limit = min((one.low for one in shown), default=-np.inf) - MARGIN
         visible = list(shown)
         for term, one, is_constant in zip(terms, known, constant, strict=True):
-            if is_constant and one.low < limit and term not in self.denied:
+            array = different_numbers(term.value, self.program.weights) if is_constant else None
+            if array is not None and hides(array, limit) and term not in self.denied:
                 self.assumed[term] = one.low
                 low = min(each.low for each in shown)
                 visible.append(ShownNumbers(one.least, low, max(low, one.high)))

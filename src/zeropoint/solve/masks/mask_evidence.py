@@ -6,6 +6,8 @@
 %d = "quant.region"(%x) ({ negated sum of squares })   a distance, however far
 %n = "quant.region"(%keep, %far) ({ multiply })        a mask, if %far is -1e9
 ```
+The same holds for constants that are inserted beside scores: a table with many numbers is no mask.
+
 A bias bounded like a mask loses the differences between all its numbers below the bound. No row of a softmax may
 have others, so this changes the results.
 """
@@ -44,6 +46,12 @@ def least_visible(array: Array, limit: float) -> float | None:
     nearest, visible = float(found[hidden].max()), float(found[~hidden].min())
     below = min(visible, 0.0)
     return visible if nearest < below + limit and nearest <= APART * below else None
+
+
+def hides(array: Array, limit: float) -> bool:
+    """Whether a constant inserted beside scores hides them: its numbers below `limit` are one, or very negative."""
+    below = np.unique(array[array < limit])
+    return bool(below.size) and (below.size == 1 or bool(below.max() <= HIDDEN))
 
 
 def may_be_mask(value: SSAValue, ends: tuple[float, float], limit: float, weights: Weights) -> bool:
