@@ -18,8 +18,8 @@ So a mask may be combined of others in any order. If a value has several readers
 if a reader does anything else.
 
 In a sum, a term is a mask if its least number would hide the least number of the other term, if its numbers are far
-below 0, but not far above it, and if a gap parts those that hide from the others (`mask_evidence.py`). A constant beside
-scores in a selection, a concatenation or a pad hides in the same way, but a table of many numbers does not. An
+below 0, but not far above it, and if a gap parts those that hide from the others (`mask_evidence.py`). A constant
+beside scores in a selection, a concatenation or a pad hides in the same way, but a table of many numbers does not. An
 assumption that changes nothing in the end, because the bound is lower than the mask, is dropped, and the analysis
 starts again.
 """
