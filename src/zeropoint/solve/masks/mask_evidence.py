@@ -6,10 +6,9 @@
 %d = "quant.region"(%x) ({ negated sum of squares })   a distance, however far
 %n = "quant.region"(%keep, %far) ({ multiply })        a mask, if %far is -1e9
 ```
-The same holds for constants that are inserted beside scores: a table with many numbers is no mask.
-
-A bias bounded like a mask loses the differences between all its numbers below the bound. No row of a softmax may
-have others, so this changes the results.
+A bias that is bounded like a mask loses the differences between all its numbers below the bound. If a row of a softmax
+has no others, its result changes. The same holds for constants that are inserted beside scores: a table of many numbers
+is no mask.
 """
 
 from __future__ import annotations
