@@ -17,8 +17,9 @@ mask adds to them is taken to be 0 at least. Backwards, it finds the bound below
 So a mask may be combined of others in any order. If a value has several readers, the lowest bound applies. It has none
 if a reader does anything else.
 
-In a sum, a term is a mask if its least number would hide the least number of the other term, and if its numbers are far
-below 0, but not far above it. Constants beside scores in a selection, a concatenation or a pad hide in the same way. An
+In a sum, a term is a mask if its least number would hide the least number of the other term, if its numbers are far
+below 0, but not far above it, and if a gap parts those that hide from the others (`mask_evidence.py`). A constant
+beside scores in a selection, a concatenation or a pad hides in the same way, but a table of many numbers does not. An
 assumption that changes nothing in the end, because the bound is lower than the mask, is dropped, and the analysis
 starts again.
 """
@@ -34,6 +35,7 @@ from zeropoint.ir.masks import HIDDEN
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import QuantizeRegionOp, StatisticsOp
 from zeropoint.solve.constraints import stated_range
+from zeropoint.solve.masks.mask_evidence import hides, least_visible, may_be_mask
 from zeropoint.solve.masks.masked_scores import Combined, MaskRule, Term, combined, different_numbers
 from zeropoint.solve.widths.keep_tested import is_kept
 
@@ -172,14 +174,25 @@ class MaskBounds:
         for scores, mask in ((0, 1), (1, 0)):
             shown, hiding = known[scores], known[mask]
             limit = shown.low - MARGIN - max(shown.high, 0.0)
-            if hiding.low < limit and DEEPER * hiding.high <= -hiding.low and terms[mask] not in self.denied:
+            low = self._least_added(terms[mask], hiding, limit)
+            if low is not None and terms[mask] not in self.denied:
                 self.assumed[terms[mask]] = hiding.low
-                visible = max(hiding.high, 0.0) if hiding.high > HIDDEN else 0.0
                 least = shown.least + hiding.least
-                return ShownNumbers(least, shown.low, shown.high + visible, added=True)
+                return ShownNumbers(least, shown.low + low, shown.high + max(hiding.high, 0.0), added=True)
         one, other = known
         added = one.added or other.added
         return ShownNumbers(one.least + other.least, one.low + other.low, one.high + other.high, added)
+
+    def _least_added(self, term: Term, hiding: ShownNumbers, limit: float) -> float | None:
+        """The least number, 0 at most, that a mask adds to visible scores; None if the term is no mask."""
+        if hiding.low >= limit or DEEPER * hiding.high > -hiding.low:
+            return None
+        array = different_numbers(term.value, self.program.weights)
+        if array is not None:
+            low = least_visible(array, limit)
+            return None if low is None else min(low, 0.0)
+        ends = hiding.low, hiding.high
+        return 0.0 if may_be_mask(term.value, ends, limit, self.program.weights) else None
 
     def _one_of(self, terms: tuple[Term, ...], known: list[ShownNumbers]) -> ShownNumbers:
         """Elements of several values; those of constants may hide scores."""
@@ -188,7 +201,8 @@ class MaskBounds:
         limit = min((one.low for one in shown), default=-np.inf) - MARGIN
         visible = list(shown)
         for term, one, is_constant in zip(terms, known, constant, strict=True):
-            if is_constant and one.low < limit and term not in self.denied:
+            array = different_numbers(term.value, self.program.weights) if is_constant else None
+            if array is not None and hides(array, limit) and term not in self.denied:
                 self.assumed[term] = one.low
                 low = min(each.low for each in shown)
                 visible.append(ShownNumbers(one.least, low, max(low, one.high)))
