@@ -252,3 +252,141 @@ def test_graphs_that_contain_each_other_are_refused() -> None:
     graph = LiteRtGraph(tensors, [Operator("IF", 0, (0, 0), (1,), choice)], [("c", 0)], [("x", 1)])
     with pytest.raises(ModelError, match=f"found graphs inside each other {DEPTH + 1} times, expected fewer"):
         flattened(graph, lambda _: graph)
+
+
+def compare(count: int, tensors: Graph, name: str = "b:positive") -> None:
+    """Whether the first element of x is above 0, as a condition of `count` dimensions."""
+    for given, numbers in (("begin", [0, 0]), ("end", [1, 1]), ("steps", [1, 1])):
+        tensors.tensor(given, np.array(numbers, np.int32))
+    tensors.tensor("zero", np.array(0, np.float32))
+    tensors.tensor("ones", np.ones(count, np.int32))
+    tensors.then("STRIDED_SLICE", ["x", "begin", "end", "steps"], ["first"], options("StridedSlice", shrinkAxisMask=3))
+    tensors.then("RESHAPE", ["first", "ones"], ["one"], options("Reshape"))
+    tensors.then("GREATER", ["one", "zero"], [name], options("Greater"))
+    for each, shape in (("first", []), ("one", [1] * count), (name, [1] * count)):
+        tensors.tables.tensors[tensors.tensor(each)].shape = shape
+
+
+def choice(arguments: Sequence[str], count: int = 1) -> tuple[File, Graph]:
+    """IF x > 0 in the first place, graph 1, otherwise graph 2, of which there is none yet."""
+    file = File()
+    main = Graph(file, "main", ["x"], ["y"])
+    compare(count, main)
+    main.then("IF", ["b:positive", *arguments], ["y"], options("If", thenSubgraphIndex=1, elseSubgraphIndex=2))
+    return file, main
+
+
+@pytest.mark.parametrize("first", [1.0, -1.0])
+def test_a_condition_may_have_more_dimensions_than_the_results(first: float, tmp_path: Path) -> None:
+    file, _ = choice(["x"], 3)
+    Graph(file, "then", ["a"], ["c"]).then("ABS", ["a"], ["c"])
+    Graph(file, "otherwise", ["a"], ["c"]).then("NEG", ["a"], ["c"])
+    path, x = file.write(tmp_path / "m.tflite"), np.array([[first, 2, -3, 4]], np.float32)
+    np.testing.assert_array_equal(Interpreter(load_model(path))({"x": x})["y"], run(runtime(path), [x])[0])
+
+
+def test_branches_with_results_of_two_shapes_are_refused(tmp_path: Path) -> None:
+    file, main = choice(["x"])
+    main.tables.tensors[main.tensor("y")].shapeSignature = [-1, 4]
+    Graph(file, "then", ["a"], ["c"]).then("ABS", ["a"], ["c"])
+    otherwise = Graph(file, "otherwise", ["a"], ["c"])
+    otherwise.then("CONCATENATION", ["a", "a"], ["c"], options("Concatenation", axis=0))
+    otherwise.tables.tensors[otherwise.tensor("c")].shape = [2, 4]
+    path = file.write(tmp_path / "m.tflite")
+    with pytest.raises(ModelError, match=r"'y' \(IF\): found branches with results \[1, 4\] and \[2, 4\], expected"):
+        load_model(path)
+
+
+def test_a_branch_whose_argument_is_stored_otherwise_is_refused(tmp_path: Path) -> None:
+    file, _ = choice(["x"])
+    Graph(file, "then", ["q:a"], ["c"]).then("DEQUANTIZE", ["q:a"], ["c"], options("Dequantize"))
+    Graph(file, "otherwise", ["a"], ["c"]).then("NEG", ["a"], ["c"])
+    path = file.write(tmp_path / "m.tflite")
+    message = r"operand 'q:a' of IF: found values of types FLOAT32 and INT8 \(scale 0.05, zero point 3\), expected one"
+    with pytest.raises(ModelError, match=message):
+        load_model(path)
+
+
+def test_a_variable_may_be_an_argument_of_branches(tmp_path: Path) -> None:
+    file, main = choice(["x", "s:0"])
+    selection = main.tables.operators.pop()
+    main.then("CALL_ONCE", [], [], options("CallOnce", initSubgraphIndex=3))
+    main.then("VAR_HANDLE", [], ["s:0"], options("VarHandle", sharedName="state"))
+    main.tables.operators.append(selection)
+    main.then("ASSIGN_VARIABLE", ["s:0", "y"], [], options("AssignVariable"))
+    then = Graph(file, "then", ["a", "s:1"], ["c"])
+    then.then("READ_VARIABLE", ["s:1"], ["old"], options("ReadVariable"))
+    then.then("ADD", ["a", "old"], ["c"], options("Add"))
+    Graph(file, "otherwise", ["a", "s:1"], ["c"]).then("NEG", ["a"], ["c"])
+    first = Graph(file, "first", [], [])
+    first.then("VAR_HANDLE", [], ["s:2"], options("VarHandle", sharedName="state"))
+    first.tensor("start", np.zeros(SHAPE, np.float32))
+    first.then("ASSIGN_VARIABLE", ["s:2", "start"], [], options("AssignVariable"))
+    path = file.write(tmp_path / "m.tflite")
+    program, theirs = Interpreter(load_model(path)), runtime(path)
+    random, state = np.random.default_rng(0), np.zeros(SHAPE, np.float32)
+    for _ in range(6):
+        x = random.normal(0, 1, SHAPE).astype(np.float32)
+        found = program({"x": x, "state": state})
+        np.testing.assert_array_equal(found["y"], run(theirs, [x])[0])
+        state = found["state_next"]
+
+
+def test_a_variable_that_changes_its_shape_is_refused(tmp_path: Path) -> None:
+    path = streaming(np.zeros(SHAPE, np.float32)).write(tmp_path / "m.tflite")
+    message = "expected 1x4 as before; give its shape, too, with --shape stream/state=3x4"
+    with pytest.raises(ModelError, match=message):
+        load_model(path, {"x": (3, 4)})
+    program = Interpreter(load_model(path, {"x": (3, 4), "stream/state": (3, 4)}))
+    x, state = np.ones((3, 4), np.float32), np.ones((3, 4), np.float32)
+    np.testing.assert_array_equal(program({"x": x, "stream/state": state})["stream/state_next"], x + state)
+
+
+BROKEN_STEPS: Mapping[str, tuple[str, Sequence[str], Sequence[str], Any, str]] = {
+    "no options of an IF": ("IF", ["b:c", "x"], ["y"], None, "IF: found no options with a ThenSubgraphIndex"),
+    "options of another": ("IF", ["b:c", "x"], ["y"], options("Add"), "IF: found no options with a ThenSubgraphIndex"),
+    "no condition": ("IF", [], ["y"], options("If"), "IF: found 0 operands and 1 results, expected 1 or more operands"),
+    "no graph": ("CALL_ONCE", [], [], None, "CALL_ONCE: found no options with a InitSubgraphIndex"),
+    "no result": ("READ_VARIABLE", ["s:0"], [], None, "READ_VARIABLE: found 1 operands and 0 results, expected 1 op"),
+    "no value": ("ASSIGN_VARIABLE", ["s:0"], [], None, "ASSIGN_VARIABLE: found 1 operands and 0 results, expected 2"),
+    "no handle": ("READ_VARIABLE", ["x"], ["y"], None, "READ_VARIABLE: found no variable as operand"),
+    "omitted": ("ASSIGN_VARIABLE", ["s:0", "-"], [], None, "ASSIGN_VARIABLE: found an omitted operand, expected all"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_STEPS)
+def test_broken_operators_of_graphs_are_refused(case: str, tmp_path: Path) -> None:
+    op, inputs, outputs, given, message = BROKEN_STEPS[case]
+    file = File()
+    main = Graph(file, "main", ["x", "b:c"], ["y"])
+    main.then("VAR_HANDLE", [], ["s:0"], options("VarHandle", sharedName="state"))
+    main.then(op, [each for each in inputs if each != "-"], outputs, given)
+    main.tables.operators[-1].inputs += [-1] * inputs.count("-")
+    path = file.write(tmp_path / "m.tflite")
+    with pytest.raises(ModelError, match=message):
+        load_model(path)
+
+
+def test_broken_first_values_are_refused(tmp_path: Path) -> None:
+    file = streaming(np.zeros(SHAPE, np.float32))
+    assign = file.tables.subgraphs[1].operators[-1]
+    assign.inputs = assign.inputs[:1]
+    with pytest.raises(ModelError, match="ASSIGN_VARIABLE: found 1 operands and 0 results, expected 2 operands"):
+        load_model(file.write(tmp_path / "m.tflite"))
+
+
+def test_types_without_a_reader_do_not_matter(tmp_path: Path) -> None:
+    file, types = File(), schema().TensorType
+    main = Graph(file, "main", ["x"], ["y"])
+    main.then("NEG", ["x"], ["y"])
+    main.tables.tensors[main.tensor("unused")].type = types.STRING
+    x = np.ones(SHAPE, np.float32)
+    np.testing.assert_array_equal(Interpreter(load_model(file.write(tmp_path / "m.tflite")))({"x": x})["y"], -x)
+    main.then("RFFT2D", ["x"], ["complex"])
+    main.tables.tensors[main.tensor("complex")].type = types.COMPLEX64
+    with pytest.raises(ModelError, match="tensor 'complex': found type COMPLEX64 of RFFT2D, expected one of: BOOL"):
+        load_model(file.write(tmp_path / "m.tflite"))
+    main.tables.operators.pop()
+    main.tables.inputs.append(main.tensor("complex"))
+    with pytest.raises(ModelError, match="tensor 'complex': found type COMPLEX64 of an input, expected one of: BOOL"):
+        load_model(file.write(tmp_path / "m.tflite"))

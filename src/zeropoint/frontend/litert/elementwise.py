@@ -6,6 +6,7 @@ Source: the LiteRT schema; the parameters of TensorFlow's operators of these nam
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 from onnx import helper
@@ -126,6 +127,22 @@ def select(call: Call) -> SSAValue:
     if len(shape_of(condition)) == 1 and rank > 1 and call.operator.name == "SELECT":
         condition = call.build.reshape(condition, [shape_of(condition)[0], *(1 for _ in range(rank - 1))])
     return call.onnx("Where", condition, *values)
+
+
+def chosen(call: Call) -> SSAValue:
+    """A result of an IF both of whose branches are computed: the operands are the condition and both values."""
+    condition, *values = call.operands()
+    shapes = [list(shape_of(value)) for value in values]
+    if call.tensor(0).type_name != "BOOL" or prod(shape_of(condition)) != 1:
+        raise NodeError(
+            f"found a condition of type {call.tensor(0).type_name} and shape {list(shape_of(condition))}, expected "
+            "one element of type BOOL"
+        )
+    if shapes[0] != shapes[1]:
+        raise NodeError(
+            f"found branches with results {shapes[0]} and {shapes[1]}, expected one shape, because shapes are static"
+        )
+    return call.onnx("Where", call.build.reshape(condition, ()), *values)
 
 
 def reduction(op: str) -> CallConverter:
