@@ -19,7 +19,7 @@ from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.frontend.onnx.ordering import sorted_first
 from zeropoint.frontend.onnx.tensors import element_of_dtype
 from zeropoint.ir.stablehlo import BinaryOp, ComparisonDirection, MultiplyOp, RsqrtOp, TransposeOp, XorOp
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 
 CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
 
@@ -194,6 +194,9 @@ def gather(call: Call) -> SSAValue:
     rank, places = len(shape_of(value)), shape_of(indices)
     axis, batch = int(call.option("axis")), int(call.option("batchDims"))
     batch = batch + len(places) if batch < 0 else batch
+    sizes = _gathered_sizes(call, axis) if not batch else None
+    if sizes is not None:
+        return call.build.constant(sizes)
     if not batch:
         return call.onnx("Gather", value, indices, axis=axis)
     axis = axis_of(axis, rank)
@@ -209,6 +212,16 @@ def gather(call: Call) -> SSAValue:
     ends = len(places) + kept, len(shape_of(found))
     order = [*range(batch), *range(len(places), ends[0]), *range(batch, batch + inner), *range(*ends)]
     return call.build.insert(TransposeOp(found, order))
+
+
+def _gathered_sizes(call: Call, axis: int) -> Array | None:
+    """The result if the table is computed from shapes and the indices are known; None otherwise."""
+    table = call.known(0) if call.tensor(0).data is None else None
+    indices = call.known(1) if table is not None else None
+    if table is None or indices is None:
+        return None
+    size = table.shape[axis_of(axis, table.ndim)]
+    return np.asarray(np.take(table, indices, axis)) if ((indices >= 0) & (indices < size)).all() else None
 
 
 def gather_nd(call: Call) -> SSAValue:

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError, listed
-from zeropoint.frontend.litert.call import Call, CallValues
+from zeropoint.frontend.litert.call import COMPUTED, Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
 from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.graph import LiteRtModel, LiteRtTensor, Operator, Ports
@@ -163,7 +163,7 @@ class _Importer:
         """What to try if sizes in the file only stand for those of a run."""
         for name, index in self._model.inputs:
             tensor = self._model.tensors[index]
-            if tensor.dynamic and not self._is_resized:
+            if tensor.dynamic and not self._is_resized and not any(COMPUTED in problem for problem in self._problems):
                 shape = "x".join(map(str, tensor.shape))
                 return (
                     f"; the file has {shape} in place of an unknown shape of '{name}', give it with --shape {name}=..."
