@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.frontend.litert.graph_files import QUANTIZED, SHAPE, File, Graph, options, run, runtime
 
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.litert.flattened import DEPTH, flattened
@@ -16,8 +17,6 @@ from zeropoint.interp import Interpreter
 from zeropoint.ir.tensors import Array
 from zeropoint.litert_schema import schema
 from zeropoint.pipeline import Options, quantize
-
-from .graph_files import QUANTIZED, SHAPE, File, Graph, options, run, runtime
 
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT judges")
 
