@@ -97,5 +97,5 @@ def test_a_division_by_0_is_no_size(tmp_path: Path) -> None:
     sizes = Sizes()
     quotient = sizes.step("DIV", [sizes.shape, sizes.constant([1, 0, 1])], (3,), options("Div"))
     sizes.main.then("RESHAPE", ["x", quotient], ["y"], options("Reshape"))
-    with pytest.raises(ModelError, match="found a computed 'shape', expected a constant$"):
+    with pytest.raises(ModelError, match=r"found a computed 'shape', expected a constant$"):
         load_model(sizes.file.write(tmp_path / "m.tflite"))
