@@ -48,6 +48,23 @@ def test_a_variable_is_an_input_and_an_output(tmp_path: Path) -> None:
         state = found["stream/state_next"]
 
 
+@pytest.mark.parametrize(("names", "expected"), [(("x", "y"), "x_1"), (("v", "x_next"), "x_1"), (("v", "y"), "x")])
+def test_a_variable_with_the_name_of_a_port_gets_a_number(
+    names: tuple[str, str], expected: str, tmp_path: Path
+) -> None:
+    file = streaming(np.zeros(SHAPE, np.float32))
+    for graph in file.tables.subgraphs:
+        for operator in graph.operators:
+            if hasattr(operator.builtinOptions, "sharedName"):
+                operator.builtinOptions.sharedName = "x"
+    main = file.tables.subgraphs[0]
+    for name, index in zip(names, (main.inputs[0], main.outputs[0]), strict=True):
+        main.tensors[index].name = name
+    program = load_model(file.write(tmp_path / "m.tflite"))
+    assert [port.name for port in program.inputs] == [names[0], expected]
+    assert [port.name for port in program.outputs] == [names[1], f"{expected}_next"]
+
+
 def test_a_quantized_variable_has_the_bits_of_litert(tmp_path: Path) -> None:
     scale, point = np.float32(QUANTIZED[0]), QUANTIZED[1]
     path = streaming(np.full(SHAPE, point, np.int8), quantized=True).write(tmp_path / "m.tflite")

@@ -11,8 +11,9 @@ Source: the LiteRT schema and TensorFlow's kernels of these operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
@@ -40,10 +41,25 @@ def flattened(main: LiteRtGraph, graph_at: Callable[[int], LiteRtGraph]) -> Lite
     named = [(name, index) for (name, _), index in zip(main.outputs, outputs, strict=True)]
     order = [name for name, _ in found.inputs if name in found.assigned]
     order += [name for name in found.assigned if name not in order]
-    states = [(f"{name}{NEXT}", found.values[name]) for name in order]
-    variables = {name: f"{name}{NEXT}" for name, _ in found.inputs if name in found.assigned}
-    ports = [*main.inputs, *found.inputs], [*named, *states]
-    return LiteRtGraph(found.tensors, found.operators, *ports, variables=variables)
+    ports = _port_names([*found.values], main)
+    states = [(f"{ports[name]}{NEXT}", found.values[name]) for name in order]
+    read = [(ports[name], index) for name, index in found.inputs]
+    variables = {ports[name]: f"{ports[name]}{NEXT}" for name, _ in found.inputs if name in found.assigned}
+    return LiteRtGraph(found.tensors, found.operators, [*main.inputs, *read], [*named, *states], variables=variables)
+
+
+def _port_names(variables: Sequence[str], main: LiteRtGraph) -> Mapping[str, str]:
+    """The names of variables as ports: with a number if an input has the name, or an output that of the next value."""
+    taken = {name for name, _ in main.inputs} | {
+        name.removesuffix(NEXT) for name, _ in main.outputs if name.endswith(NEXT)
+    }
+    found: dict[str, str] = {}
+    for name in variables:
+        numbered = (f"{name}_{number}" for number in count(1))
+        others = taken.union(variables) - {name}
+        found[name] = name if name not in taken else next(each for each in numbered if each not in others)
+        taken.add(found[name])
+    return found
 
 
 @dataclass
