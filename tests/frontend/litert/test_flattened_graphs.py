@@ -48,6 +48,26 @@ def test_a_variable_is_an_input_and_an_output(tmp_path: Path) -> None:
         state = found["stream/state_next"]
 
 
+@pytest.mark.parametrize("start", [0, 2.5])
+def test_a_variable_that_no_run_assigns_is_a_constant(start: float, tmp_path: Path) -> None:
+    file = streaming(np.full(SHAPE, start, np.float32))
+    file.tables.subgraphs[0].operators.pop()
+    path, x = file.write(tmp_path / "m.tflite"), np.ones(SHAPE, np.float32)
+    program = load_model(path)
+    assert [port.name for port in program.inputs] == ["x"]
+    np.testing.assert_array_equal(Interpreter(program)({"x": x})["y"], run(runtime(path), [x])[0])
+
+
+def test_a_first_value_that_no_operator_reads_does_not_matter(tmp_path: Path) -> None:
+    file = streaming(np.ones(SHAPE, np.float32))
+    operators = file.tables.subgraphs[0].operators
+    read, add, assign = operators[2:]
+    assign.inputs[1] = file.tables.subgraphs[0].inputs[0]
+    operators[2:] = [assign, read, add]
+    path, x = file.write(tmp_path / "m.tflite"), np.arange(4, dtype=np.float32).reshape(SHAPE)
+    np.testing.assert_array_equal(Interpreter(load_model(path))({"x": x})["y"], run(runtime(path), [x])[0])
+
+
 @pytest.mark.parametrize(("names", "expected"), [(("x", "y"), "x_1"), (("v", "x_next"), "x_1"), (("v", "y"), "x")])
 def test_a_variable_with_the_name_of_a_port_gets_a_number(
     names: tuple[str, str], expected: str, tmp_path: Path

@@ -4,7 +4,8 @@
   All operators are pure, so the results are the same, and quantization needs no support for control flow. The ONNX
   importer does so, too.
 - A variable (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) of a streaming model becomes an input with its name, and an
-  output `NAME_next`, the value for the next run. The values of the first run, which CALL_ONCE assigns, must be 0.
+  output `NAME_next`, the value for the next run. The values of the first run, which CALL_ONCE assigns, must be 0. A
+  variable that only CALL_ONCE assigns is a constant.
 
 Source: the LiteRT schema and TensorFlow's kernels of these operators.
 """
@@ -38,6 +39,7 @@ def flattened(main: LiteRtGraph, graph_at: Callable[[int], LiteRtGraph]) -> Lite
     found = _Flattened(graph_at, list(main.tensors))
     known = {index: index for index in range(len(main.tensors))}
     outputs = found.add(_Scope(main, known, 0))
+    found.fix()
     named = [(name, index) for (name, _), index in zip(main.outputs, outputs, strict=True)]
     order = [name for name, _ in found.inputs if name in found.assigned]
     order += [name for name in found.assigned if name not in order]
@@ -88,6 +90,8 @@ class _Flattened:
     """The current value of each variable."""
     assigned: dict[str, None] = field(default_factory=dict[str, None])
     """The variables with a new value, in order."""
+    first: dict[str, LiteRtTensor] = field(default_factory=dict[str, LiteRtTensor])
+    """The values of variables before the first run."""
 
     def add(self, scope: _Scope) -> list[int]:
         """Include the operators of a graph. Returns its outputs."""
@@ -109,6 +113,17 @@ class _Flattened:
                 step.check(operator)
                 step.apply(self, operator, scope)
         return [self.index(scope, index) for _, index in scope.graph.outputs]
+
+    def fix(self) -> None:
+        """Make variables constants that no run changes. Raise ModelError for others with first values other than 0."""
+        for name, index in tuple(self.inputs):
+            given = self.first.get(name)
+            if given is not None and given.data is not None and name not in self.assigned:
+                self.same_types(index, given, f"variable '{name}'")
+                self.tensors[index] = replace(self.tensors[index], data=given.data, shape=given.shape)
+                self.inputs.remove((name, index))
+            elif given is not None and not _is_zero(given):
+                raise ModelError(f"variable '{name}': found a first value other than 0, expected zeros")
 
     def append(self, operator: Operator) -> None:
         if len(self.operators) >= MOST_OPERATORS:
@@ -132,6 +147,11 @@ class _Flattened:
             raise ModelError(
                 f"{what}: found values of types {pair[0].storage} and {pair[1].storage}, expected one type"
             )
+
+
+def _is_zero(tensor: LiteRtTensor) -> bool:
+    start = tensor.zero_points if tensor.is_quantized else np.zeros(1)
+    return tensor.data is not None and not (tensor.data != start.astype(tensor.dtype)).any()
 
 
 def _handle(_: _Flattened, operator: Operator, scope: _Scope) -> None:
@@ -177,10 +197,7 @@ def _call_once(found: _Flattened, operator: Operator, scope: _Scope) -> None:
         if step.name == "VAR_HANDLE":
             _handle(found, step, inner)
         elif step.name == "ASSIGN_VARIABLE":
-            name, given = inner.variable(step), graph.tensors[step.inputs[1]]
-            start = given.zero_points if given.is_quantized else np.zeros(1)
-            if given.data is None or (given.data != start.astype(given.dtype)).any():
-                raise ModelError(f"variable '{name}': found a first value other than 0, expected zeros")
+            found.first[inner.variable(step)] = graph.tensors[step.inputs[1]]
         else:
             raise ModelError(f"CALL_ONCE: found {step.name}, expected only VAR_HANDLE and ASSIGN_VARIABLE")
 
