@@ -146,7 +146,7 @@ BROKEN = {
     with_negative_scale: "tensor 't1': found scale -0.25, expected finite numbers above 0",
     with_nan_scale: "tensor 't0': found scale nan, expected finite numbers above 0",
     with_infinite_scale: "tensor 't0': found scale inf, expected finite numbers above 0",
-    with_type: "tensor 't0': found type STRING, expected one of",
+    with_type: "tensor 't0': found type STRING of FULLY_CONNECTED, expected one of",
     with_state: "tensor 't1': found FULLY_CONNECTED of a variable, expected only READ_VARIABLE and ASSIGN_VARIABLE",
     with_result: "found shape [1, 8] of its result, expected [1, 3]",
     without_graph: "found no graph",

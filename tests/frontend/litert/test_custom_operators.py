@@ -77,3 +77,29 @@ def test_broken_options_are_refused(options: bytes, message: str, tmp_path: Path
     path.write_bytes(transposed(x, (8, 10), np.zeros((2, 2, 2, 3), np.float32), options))
     with pytest.raises(ModelError, match=message):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("padding", "size", "result"),
+    [
+        (1, (4, 5), (8, 9)),
+        (1, (7, 9), (13, 17)),
+        (1, (3, 2), (5, 4)),
+        (2, (4, 5), (9, 12)),
+        (2, (7, 9), (15, 20)),
+        (2, (3, 2), (7, 6)),
+    ],
+)
+def test_an_image_of_another_size_has_a_result_of_another_size(
+    padding: int, size: tuple[int, int], result: tuple[int, int], tmp_path: Path
+) -> None:
+    """LiteRT computes a file that has these sizes; it does not resize an image with the padding SAME."""
+    random, path = np.random.default_rng(3), tmp_path / "m.tflite"
+    weights = random.normal(0, 1, (2, 3, 4, 3)).astype(np.float32)
+    x = random.normal(0, 1, (1, *size, 3)).astype(np.float32)
+    options = struct.pack("<3i", padding, 2, 2)
+    path.write_bytes(transposed(x, result, weights, options))
+    expected = LiteRTFile(path)({"x": x})["y"]
+    path.write_bytes(transposed(np.zeros((1, 6, 6, 3), np.float32), (12, 12), weights, options))
+    found = Interpreter(load_model(path, {"x": x.shape}))({"x": x})["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flatbuffers import Builder
+from tests.frontend.litert.graph_files import QUANTIZED, SHAPE, File, Graph, options, run, runtime
 
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.litert.flattened import DEPTH, flattened
@@ -19,100 +19,6 @@ from zeropoint.litert_schema import schema
 from zeropoint.pipeline import Options, quantize
 
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT judges")
-SHAPE = (1, 4)
-QUANTIZED = (0.05, 3)
-
-
-class Graph:
-    """A graph of a file: tensors by name, f32 of shape [1, 4] or i8 with a scale and a zero point."""
-
-    def __init__(self, file: File, name: str, inputs: Sequence[str], outputs: Sequence[str]):
-        self.file, self.tables, self.names = file, schema().SubGraphT(), dict[str, int]()
-        self.tables.name, self.tables.tensors, self.tables.operators = name, [], []
-        self.tables.inputs = [self.tensor(each) for each in inputs]
-        self.tables.outputs = [self.tensor(each) for each in outputs]
-        file.tables.subgraphs.append(self.tables)
-
-    def tensor(self, name: str, data: Array | None = None) -> int:
-        if name in self.names:
-            return self.names[name]
-        tensor = schema().TensorT()
-        types = schema().TensorType
-        tensor.name, tensor.shape, tensor.buffer = name, list(SHAPE), 0
-        kinds = {"s:": types.RESOURCE, "b:": types.BOOL, "q:": types.INT8}
-        tensor.type = kinds.get(name[:2], types.FLOAT32)
-        if name.startswith("s:"):
-            tensor.shape = []
-        if name.startswith("q:"):
-            found = schema().QuantizationParametersT()
-            found.scale, found.zeroPoint = [QUANTIZED[0]], [QUANTIZED[1]]
-            tensor.quantization = found
-        if data is not None:
-            tensor.type = {"float32": types.FLOAT32, "int32": types.INT32, "int8": types.INT8}[data.dtype.name]
-            tensor.shape, tensor.buffer = list(data.shape), self.file.buffer(data)
-        self.tables.tensors.append(tensor)
-        self.names[name] = len(self.names)
-        return self.names[name]
-
-    def then(self, op: str, inputs: Sequence[str], outputs: Sequence[str], options: Any = None) -> None:
-        found = schema().OperatorT()
-        found.opcodeIndex, found.inputs = self.file.code(op), [self.tensor(each) for each in inputs]
-        found.outputs = [self.tensor(each) for each in outputs]
-        if options is not None:
-            kind = type(options).__name__.removesuffix("T")
-            found.builtinOptions, found.builtinOptionsType = options, getattr(schema().BuiltinOptions, kind)
-        self.tables.operators.append(found)
-
-
-class File:
-    def __init__(self) -> None:
-        self.tables = schema().ModelT()
-        self.tables.version, self.tables.subgraphs, self.tables.operatorCodes = 3, [], []
-        self.tables.buffers = [schema().BufferT()]
-        self.codes: dict[str, int] = {}
-
-    def buffer(self, data: Array) -> int:
-        found = schema().BufferT()
-        found.data = np.frombuffer(data.tobytes(), np.uint8)
-        self.tables.buffers.append(found)
-        return len(self.tables.buffers) - 1
-
-    def code(self, op: str) -> int:
-        if op not in self.codes:
-            found = schema().OperatorCodeT()
-            number = getattr(schema().BuiltinOperator, op)
-            found.builtinCode, found.deprecatedBuiltinCode, found.version = number, min(number, 127), 1
-            self.tables.operatorCodes.append(found)
-            self.codes[op] = len(self.codes)
-        return self.codes[op]
-
-    def write(self, path: Path) -> Path:
-        builder = Builder()
-        builder.Finish(self.tables.Pack(builder), b"TFL3")
-        path.write_bytes(bytes(builder.Output()))
-        return path
-
-
-def options(kind: str, **fields: Any) -> Any:
-    made = getattr(schema(), f"{kind}OptionsT")()
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
-
-
-def runtime(path: Path) -> Any:
-    found = litert.Interpreter(
-        str(path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    )
-    found.allocate_tensors()
-    return found
-
-
-def run(found: Any, values: Sequence[Array]) -> list[Array]:
-    for detail, value in zip(found.get_input_details(), values, strict=True):
-        found.set_tensor(detail["index"], value)
-    found.invoke()
-    return [found.get_tensor(detail["index"]) for detail in found.get_output_details()]
 
 
 def streaming(start: Array, *, quantized: bool = False) -> File:
@@ -140,6 +46,43 @@ def test_a_variable_is_an_input_and_an_output(tmp_path: Path) -> None:
         found = program({"x": x, "stream/state": state})
         np.testing.assert_array_equal(found["y"], run(theirs, [x])[0])
         state = found["stream/state_next"]
+
+
+@pytest.mark.parametrize("start", [0, 2.5])
+def test_a_variable_that_no_run_assigns_is_a_constant(start: float, tmp_path: Path) -> None:
+    file = streaming(np.full(SHAPE, start, np.float32))
+    file.tables.subgraphs[0].operators.pop()
+    path, x = file.write(tmp_path / "m.tflite"), np.ones(SHAPE, np.float32)
+    program = load_model(path)
+    assert [port.name for port in program.inputs] == ["x"]
+    np.testing.assert_array_equal(Interpreter(program)({"x": x})["y"], run(runtime(path), [x])[0])
+
+
+def test_a_first_value_that_no_operator_reads_does_not_matter(tmp_path: Path) -> None:
+    file = streaming(np.ones(SHAPE, np.float32))
+    operators = file.tables.subgraphs[0].operators
+    read, add, assign = operators[2:]
+    assign.inputs[1] = file.tables.subgraphs[0].inputs[0]
+    operators[2:] = [assign, read, add]
+    path, x = file.write(tmp_path / "m.tflite"), np.arange(4, dtype=np.float32).reshape(SHAPE)
+    np.testing.assert_array_equal(Interpreter(load_model(path))({"x": x})["y"], run(runtime(path), [x])[0])
+
+
+@pytest.mark.parametrize(("names", "expected"), [(("x", "y"), "x_1"), (("v", "x_next"), "x_1"), (("v", "y"), "x")])
+def test_a_variable_with_the_name_of_a_port_gets_a_number(
+    names: tuple[str, str], expected: str, tmp_path: Path
+) -> None:
+    file = streaming(np.zeros(SHAPE, np.float32))
+    for graph in file.tables.subgraphs:
+        for operator in graph.operators:
+            if hasattr(operator.builtinOptions, "sharedName"):
+                operator.builtinOptions.sharedName = "x"
+    main = file.tables.subgraphs[0]
+    for name, index in zip(names, (main.inputs[0], main.outputs[0]), strict=True):
+        main.tensors[index].name = name
+    program = load_model(file.write(tmp_path / "m.tflite"))
+    assert [port.name for port in program.inputs] == [names[0], expected]
+    assert [port.name for port in program.outputs] == [names[1], f"{expected}_next"]
 
 
 def test_a_quantized_variable_has_the_bits_of_litert(tmp_path: Path) -> None:
@@ -252,3 +195,141 @@ def test_graphs_that_contain_each_other_are_refused() -> None:
     graph = LiteRtGraph(tensors, [Operator("IF", 0, (0, 0), (1,), choice)], [("c", 0)], [("x", 1)])
     with pytest.raises(ModelError, match=f"found graphs inside each other {DEPTH + 1} times, expected fewer"):
         flattened(graph, lambda _: graph)
+
+
+def compare(count: int, tensors: Graph, name: str = "b:positive") -> None:
+    """Whether the first element of x is above 0, as a condition of `count` dimensions."""
+    for given, numbers in (("begin", [0, 0]), ("end", [1, 1]), ("steps", [1, 1])):
+        tensors.tensor(given, np.array(numbers, np.int32))
+    tensors.tensor("zero", np.array(0, np.float32))
+    tensors.tensor("ones", np.ones(count, np.int32))
+    tensors.then("STRIDED_SLICE", ["x", "begin", "end", "steps"], ["first"], options("StridedSlice", shrinkAxisMask=3))
+    tensors.then("RESHAPE", ["first", "ones"], ["one"], options("Reshape"))
+    tensors.then("GREATER", ["one", "zero"], [name], options("Greater"))
+    for each, shape in (("first", []), ("one", [1] * count), (name, [1] * count)):
+        tensors.tables.tensors[tensors.tensor(each)].shape = shape
+
+
+def choice(arguments: Sequence[str], count: int = 1) -> tuple[File, Graph]:
+    """IF x > 0 in the first place, graph 1, otherwise graph 2, of which there is none yet."""
+    file = File()
+    main = Graph(file, "main", ["x"], ["y"])
+    compare(count, main)
+    main.then("IF", ["b:positive", *arguments], ["y"], options("If", thenSubgraphIndex=1, elseSubgraphIndex=2))
+    return file, main
+
+
+@pytest.mark.parametrize("first", [1.0, -1.0])
+def test_a_condition_may_have_more_dimensions_than_the_results(first: float, tmp_path: Path) -> None:
+    file, _ = choice(["x"], 3)
+    Graph(file, "then", ["a"], ["c"]).then("ABS", ["a"], ["c"])
+    Graph(file, "otherwise", ["a"], ["c"]).then("NEG", ["a"], ["c"])
+    path, x = file.write(tmp_path / "m.tflite"), np.array([[first, 2, -3, 4]], np.float32)
+    np.testing.assert_array_equal(Interpreter(load_model(path))({"x": x})["y"], run(runtime(path), [x])[0])
+
+
+def test_branches_with_results_of_two_shapes_are_refused(tmp_path: Path) -> None:
+    file, main = choice(["x"])
+    main.tables.tensors[main.tensor("y")].shapeSignature = [-1, 4]
+    Graph(file, "then", ["a"], ["c"]).then("ABS", ["a"], ["c"])
+    otherwise = Graph(file, "otherwise", ["a"], ["c"])
+    otherwise.then("CONCATENATION", ["a", "a"], ["c"], options("Concatenation", axis=0))
+    otherwise.tables.tensors[otherwise.tensor("c")].shape = [2, 4]
+    path = file.write(tmp_path / "m.tflite")
+    with pytest.raises(ModelError, match=r"'y' \(IF\): found branches with results \[1, 4\] and \[2, 4\], expected"):
+        load_model(path)
+
+
+def test_a_branch_whose_argument_is_stored_otherwise_is_refused(tmp_path: Path) -> None:
+    file, _ = choice(["x"])
+    Graph(file, "then", ["q:a"], ["c"]).then("DEQUANTIZE", ["q:a"], ["c"], options("Dequantize"))
+    Graph(file, "otherwise", ["a"], ["c"]).then("NEG", ["a"], ["c"])
+    path = file.write(tmp_path / "m.tflite")
+    message = r"operand 'q:a' of IF: found values of types FLOAT32 and INT8 \(scale 0.05, zero point 3\), expected one"
+    with pytest.raises(ModelError, match=message):
+        load_model(path)
+
+
+def test_a_variable_may_be_an_argument_of_branches(tmp_path: Path) -> None:
+    file, main = choice(["x", "s:0"])
+    selection = main.tables.operators.pop()
+    main.then("CALL_ONCE", [], [], options("CallOnce", initSubgraphIndex=3))
+    main.then("VAR_HANDLE", [], ["s:0"], options("VarHandle", sharedName="state"))
+    main.tables.operators.append(selection)
+    main.then("ASSIGN_VARIABLE", ["s:0", "y"], [], options("AssignVariable"))
+    then = Graph(file, "then", ["a", "s:1"], ["c"])
+    then.then("READ_VARIABLE", ["s:1"], ["old"], options("ReadVariable"))
+    then.then("ADD", ["a", "old"], ["c"], options("Add"))
+    Graph(file, "otherwise", ["a", "s:1"], ["c"]).then("NEG", ["a"], ["c"])
+    first = Graph(file, "first", [], [])
+    first.then("VAR_HANDLE", [], ["s:2"], options("VarHandle", sharedName="state"))
+    first.tensor("start", np.zeros(SHAPE, np.float32))
+    first.then("ASSIGN_VARIABLE", ["s:2", "start"], [], options("AssignVariable"))
+    path = file.write(tmp_path / "m.tflite")
+    program, theirs = Interpreter(load_model(path)), runtime(path)
+    random, state = np.random.default_rng(0), np.zeros(SHAPE, np.float32)
+    for _ in range(6):
+        x = random.normal(0, 1, SHAPE).astype(np.float32)
+        found = program({"x": x, "state": state})
+        np.testing.assert_array_equal(found["y"], run(theirs, [x])[0])
+        state = found["state_next"]
+
+
+def test_a_variable_that_changes_its_shape_is_refused(tmp_path: Path) -> None:
+    path = streaming(np.zeros(SHAPE, np.float32)).write(tmp_path / "m.tflite")
+    message = "expected 1x4 as before; give its shape, too, with --shape stream/state=3x4"
+    with pytest.raises(ModelError, match=message):
+        load_model(path, {"x": (3, 4)})
+    program = Interpreter(load_model(path, {"x": (3, 4), "stream/state": (3, 4)}))
+    x, state = np.ones((3, 4), np.float32), np.ones((3, 4), np.float32)
+    np.testing.assert_array_equal(program({"x": x, "stream/state": state})["stream/state_next"], x + state)
+
+
+BROKEN_STEPS: Mapping[str, tuple[str, Sequence[str], Sequence[str], Any, str]] = {
+    "no options of an IF": ("IF", ["b:c", "x"], ["y"], None, "IF: found no options with a ThenSubgraphIndex"),
+    "options of another": ("IF", ["b:c", "x"], ["y"], options("Add"), "IF: found no options with a ThenSubgraphIndex"),
+    "no condition": ("IF", [], ["y"], options("If"), "IF: found 0 operands and 1 results, expected 1 or more operands"),
+    "no graph": ("CALL_ONCE", [], [], None, "CALL_ONCE: found no options with a InitSubgraphIndex"),
+    "no result": ("READ_VARIABLE", ["s:0"], [], None, "READ_VARIABLE: found 1 operands and 0 results, expected 1 op"),
+    "no value": ("ASSIGN_VARIABLE", ["s:0"], [], None, "ASSIGN_VARIABLE: found 1 operands and 0 results, expected 2"),
+    "no handle": ("READ_VARIABLE", ["x"], ["y"], None, "READ_VARIABLE: found no variable as operand"),
+    "omitted": ("ASSIGN_VARIABLE", ["s:0", "-"], [], None, "ASSIGN_VARIABLE: found an omitted operand, expected all"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_STEPS)
+def test_broken_operators_of_graphs_are_refused(case: str, tmp_path: Path) -> None:
+    op, inputs, outputs, given, message = BROKEN_STEPS[case]
+    file = File()
+    main = Graph(file, "main", ["x", "b:c"], ["y"])
+    main.then("VAR_HANDLE", [], ["s:0"], options("VarHandle", sharedName="state"))
+    main.then(op, [each for each in inputs if each != "-"], outputs, given)
+    main.tables.operators[-1].inputs += [-1] * inputs.count("-")
+    path = file.write(tmp_path / "m.tflite")
+    with pytest.raises(ModelError, match=message):
+        load_model(path)
+
+
+def test_broken_first_values_are_refused(tmp_path: Path) -> None:
+    file = streaming(np.zeros(SHAPE, np.float32))
+    assign = file.tables.subgraphs[1].operators[-1]
+    assign.inputs = assign.inputs[:1]
+    with pytest.raises(ModelError, match="ASSIGN_VARIABLE: found 1 operands and 0 results, expected 2 operands"):
+        load_model(file.write(tmp_path / "m.tflite"))
+
+
+def test_types_without_a_reader_do_not_matter(tmp_path: Path) -> None:
+    file, types = File(), schema().TensorType
+    main = Graph(file, "main", ["x"], ["y"])
+    main.then("NEG", ["x"], ["y"])
+    main.tables.tensors[main.tensor("unused")].type = types.STRING
+    x = np.ones(SHAPE, np.float32)
+    np.testing.assert_array_equal(Interpreter(load_model(file.write(tmp_path / "m.tflite")))({"x": x})["y"], -x)
+    main.then("RFFT2D", ["x"], ["complex"])
+    main.tables.tensors[main.tensor("complex")].type = types.COMPLEX64
+    with pytest.raises(ModelError, match="tensor 'complex': found type COMPLEX64 of RFFT2D, expected one of: BOOL"):
+        load_model(file.write(tmp_path / "m.tflite"))
+    main.tables.operators.pop()
+    main.tables.inputs.append(main.tensor("complex"))
+    with pytest.raises(ModelError, match="tensor 'complex': found type COMPLEX64 of an input, expected one of: BOOL"):
+        load_model(file.write(tmp_path / "m.tflite"))

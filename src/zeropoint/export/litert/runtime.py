@@ -25,36 +25,61 @@ class LiteRTFile:
     """A file with named inputs and outputs that takes and returns arrays in the layout of the original model.
 
     The file's metadata records how the exporter moved dimensions. Quantized inputs and outputs are converted from and
-    to real numbers.
+    to real numbers. A file that the exporter did not write takes inputs of other shapes, too, as `--shape` gives them;
+    without a signature, its ports have the names of tensors.
     """
 
     def __init__(self, path: Path, *, reference: bool = False):
         """Load a file. `reference` selects LiteRT's reference kernels instead of XNNPACK and the optimized ones.
 
-        Raises ExportError for a file that LiteRT rejects or that has no signature, and if LiteRT is not installed.
+        Raises ExportError for a file that LiteRT rejects, and if LiteRT is not installed.
         """
-        module = _runtime()
-        kinds = module.OpResolverType
-        resolver = kinds.BUILTIN_REF if reference else kinds.AUTO
-        content = path.read_bytes()
+        self._path, self._content, self._is_reference = path, path.read_bytes(), reference
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        """Shapes of inputs that replace those in the file."""
+        self._interpreter: Any = self._loaded()
         try:
-            self._interpreter: Any = module.Interpreter(
-                model_content=content, experimental_op_resolver_type=resolver, num_threads=1
-            )
-            self._interpreter.allocate_tensors()
-            signatures = self._interpreter.get_signature_list()
-        except (RuntimeError, ValueError) as error:
-            raise ExportError(f"{path}: {_refusal(str(error), reference=reference)}") from error
-        if not signatures:
-            raise ExportError(f"{path}: found no signature, expected one that names inputs and outputs")
-        try:
-            runner = self._interpreter.get_signature_runner(next(iter(signatures)))
-            self._inputs: Mapping[str, Any] = runner.get_input_details()
-            self._outputs: Mapping[str, Any] = runner.get_output_details()
+            signature = _signature(self._content)
+            if signature is None:
+                inputs, outputs = self._interpreter.get_input_details(), self._interpreter.get_output_details()
+                ports = [{detail["name"]: detail for detail in details} for details in (inputs, outputs)]
+            else:
+                runner = self._interpreter.get_signature_runner(signature)
+                ports = [runner.get_input_details(), runner.get_output_details()]
         except (RuntimeError, TypeError, ValueError) as error:
             found = "found a signature of tensors that the file does not have"
             raise ExportError(f"{path}: {found}, expected indices of its tensors; convert the model again") from error
-        self._path, self._metadata = path, _metadata(content)
+        self._inputs: Mapping[str, Any] = ports[0]
+        self._outputs: Mapping[str, Any] = ports[1]
+        self._metadata = _metadata(self._content)
+
+    def _loaded(self) -> Any:
+        """An interpreter of the file for inputs of `_shapes`.
+
+        It is not ready to run if the sizes that stand in the file for open ones do not fit.
+        """
+        module = _runtime()
+        resolver = module.OpResolverType.BUILTIN_REF if self._is_reference else module.OpResolverType.AUTO
+        try:
+            made = module.Interpreter(
+                model_content=self._content, experimental_op_resolver_type=resolver, num_threads=1
+            )
+            is_open = any((detail["shape_signature"] < 0).any() for detail in made.get_input_details())
+            for name, shape in self._shapes.items():
+                made.resize_tensor_input(self._inputs[name]["index"], shape)
+            self._is_ready = _allocated(made, is_open and not self._shapes)
+        except (RuntimeError, ValueError) as error:
+            raise ExportError(f"{self._path}: {_refusal(str(error), reference=self._is_reference)}") from error
+        return made
+
+    def _resize(self, values: Mapping[str, Array]) -> None:
+        """Load the file for inputs of these shapes, if it has others. A file of the exporter has the program's."""
+        shapes = {name: value.shape for name, value in values.items()}
+        given = {name: self._shapes.get(name, tuple(self._inputs[name]["shape"])) for name in shapes}
+        if self._metadata or (shapes == given and self._is_ready):
+            return
+        self._shapes = shapes
+        self._interpreter = self._loaded()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -68,16 +93,20 @@ class LiteRTFile:
 
     def __call__(self, inputs: Mapping[str, Array], *, observe: object = None) -> dict[str, Array]:
         """The outputs for one sample, by name. `observe` is ignored, because a runtime does not show inner values."""
-        for name, detail in self._inputs.items():
+        values: dict[str, Array] = {}
+        for name in self._inputs:
             if name not in inputs:
                 raise ExportError(f"found no array for input '{name}', expected arrays for {', '.join(self._inputs)}")
-            value = inputs[name].transpose(port_order(self._metadata, "inputs", name, inputs[name].ndim))
-            if value.shape != tuple(detail["shape"]):
+            values[name] = inputs[name].transpose(port_order(self._metadata, "inputs", name, inputs[name].ndim))
+        self._resize(values)
+        for name, detail in self._inputs.items():
+            shape = self._shapes.get(name, tuple(map(int, detail["shape"])))
+            if values[name].shape != shape:
                 raise ExportError(
-                    f"{self._path}: found shape {list(value.shape)} for input '{name}', expected "
-                    f"{list(map(int, detail['shape']))}; its metadata may be broken, export it again"
+                    f"{self._path}: found shape {list(values[name].shape)} for input '{name}', expected "
+                    f"{list(shape)}; its metadata may be broken, export it again"
                 )
-            self._interpreter.set_tensor(detail["index"], _stored(value, detail))
+            self._interpreter.set_tensor(detail["index"], _stored(values[name], detail))
         try:
             self._interpreter.invoke()
         except RuntimeError as error:
@@ -112,6 +141,17 @@ class LiteRTEngine:
         return file
 
 
+def _allocated(interpreter: Any, may_fail: bool) -> bool:
+    """Whether LiteRT prepared the file to run. Raises RuntimeError if it did not, unless that `may_fail`."""
+    try:
+        interpreter.allocate_tensors()
+    except RuntimeError:
+        if not may_fail:
+            raise
+        return False
+    return True
+
+
 def _refusal(said: str, *, reference: bool) -> str:
     """One line for what LiteRT says about a file that it does not load, with the fix if it lacks an operator."""
     missing = re.search(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'", said)
@@ -132,6 +172,16 @@ def _runtime() -> Any:
         raise ExportError(
             "found no package 'ai-edge-litert', expected it to run .tflite files; pip install 'zeropoint[litert]'"
         ) from error
+
+
+def _signature(content: bytes) -> str | None:
+    """The key of the first signature of the main graph, as the import reads it; None if the file has none."""
+    model = schema().Model.GetRootAs(content, 0)
+    for index in range(model.SignatureDefsLength()):
+        found = model.SignatureDefs(index)
+        if found.SubgraphIndex() == 0:
+            return (found.SignatureKey() or b"").decode("utf-8", "replace")
+    return None
 
 
 def _metadata(content: bytes) -> Mapping[str, Any]:

@@ -27,6 +27,8 @@ from zeropoint.ir.tensors import Array, with_element
 
 OPSET = 21
 """The ONNX opset whose converters are reused for ops that both formats have."""
+COMPUTED = "found a computed"
+"""How a message starts about an operand that depends on an input or is not evaluated."""
 ACTIVATIONS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 """Bounds of the clamping fused activation functions: RELU, RELU_N1_TO_1, RELU6."""
 
@@ -140,14 +142,18 @@ class Call:
         """The values of all operands."""
         return [self.operand(index) for index in range(len(self.operator.inputs))]
 
-    def array(self, index: int, name: str) -> Array:
-        """The stored elements of an operand that is constant or computed from shapes. Raises NodeError for others."""
+    def known(self, index: int) -> Array | None:
+        """The stored elements of an operand that is constant or computed from shapes; None for others."""
         tensor = self.tensor(index)
-        found = tensor.data
-        if found is None and not tensor.is_quantized:
-            found = evaluated(self.operand(index), self.build.weights)
+        if tensor.data is not None or tensor.is_quantized:
+            return tensor.data
+        return evaluated(self.operand(index), self.build.weights)
+
+    def array(self, index: int, name: str) -> Array:
+        """Like `known`. Raises NodeError for other operands."""
+        found = self.known(index)
         if found is None:
-            raise NodeError(f"found a computed '{name}', expected a constant")
+            raise NodeError(f"{COMPUTED} '{name}', expected a constant")
         return found
 
     def integers(self, index: int, name: str) -> tuple[int, ...]:

@@ -25,6 +25,8 @@ from zeropoint.ir.tensors import shape_of, with_shape
 GREATEST_BIAS = (1 << 39) - 1
 """The greatest bias of 16x8 models, as in the rows of LiteRT's table."""
 TRANSPOSE_CONV_BIAS = struct.Struct("<3i")
+TRANSPOSED_SAME = 1
+"""SAME in the options of Convolution2DTransposeBias (TfLitePadding)."""
 SPATIAL = (1, 2)
 OHWI = ConvolutionLayout(0, 3, SPATIAL, 3, 0, SPATIAL, 0, 3, SPATIAL)
 """`[b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]`."""
@@ -113,14 +115,25 @@ def transpose_conv_bias(call: Call) -> SSAValue:
 
     Source: MediaPipe's transpose_conv_bias.cc and XNNPACK's delegate. The options are TfLiteTransposeConvParams:
     padding (1: SAME, 2: VALID) and the strides along width and height. The size of the result says how much is cut off.
+    For an image of another size than in the file, MediaPipe's kernel has a formula of the size.
     """
     if len(call.operator.custom) < TRANSPOSE_CONV_BIAS.size:
         raise NodeError(f"found {len(call.operator.custom)} bytes of options, expected {TRANSPOSE_CONV_BIAS.size}")
-    _, across, down = TRANSPOSE_CONV_BIAS.unpack_from(call.operator.custom)
-    wanted = call.result().shape
+    padding, across, down = TRANSPOSE_CONV_BIAS.unpack_from(call.operator.custom)
+    wanted, strides = call.result().shape, (down, across)
     if len(wanted) != 4:
         raise NodeError(f"found {len(wanted)} dimensions in the result, expected 4")
-    return _scattered(call, 0, (down, across), wanted[1:3])
+    (_, *size, _), (_, *kernel, _) = _image(call, 0), _image(call, 1)
+    if call.tensor(0).shape == shape_of(call.operand(0)) or min(strides) < 1:
+        return _scattered(call, 0, strides, wanted[1:3])
+    rows = zip(size, kernel, strides, strict=True)
+    return _scattered(call, 0, strides, [_scattered_size(*row, same=padding == TRANSPOSED_SAME) for row in rows])
+
+
+def _scattered_size(length: int, extent: int, step: int, *, same: bool) -> int:
+    """The size of the result of a Convolution2DTransposeBias, as MediaPipe's kernel computes it."""
+    cut = max(extent - 1 - (length - 1) % step, 0) if same else 0
+    return (length - 1) * step + extent - cut
 
 
 def _scattered(call: Call, index: int, strides: tuple[int, int], wanted: Sequence[int]) -> SSAValue:

@@ -50,6 +50,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "ELU": same("Elu"),
     "GELU": elementwise.gelu,
     "HARD_SWISH": same("HardSwish"),
+    "IF": elementwise.chosen,
     "L2_NORMALIZATION": elementwise.l2_normalization,
     "LEAKY_RELU": elementwise.leaky_relu,
     "LOGISTIC": same("Sigmoid"),

@@ -6,6 +6,7 @@ Source: the LiteRT schema; the parameters of TensorFlow's operators of these nam
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 from onnx import helper
@@ -18,7 +19,7 @@ from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.frontend.onnx.ordering import sorted_first
 from zeropoint.frontend.onnx.tensors import element_of_dtype
 from zeropoint.ir.stablehlo import BinaryOp, ComparisonDirection, MultiplyOp, RsqrtOp, TransposeOp, XorOp
-from zeropoint.ir.tensors import element_of, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 
 CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
 
@@ -128,6 +129,22 @@ def select(call: Call) -> SSAValue:
     return call.onnx("Where", condition, *values)
 
 
+def chosen(call: Call) -> SSAValue:
+    """A result of an IF both of whose branches are computed: the operands are the condition and both values."""
+    condition, *values = call.operands()
+    shapes = [list(shape_of(value)) for value in values]
+    if call.tensor(0).type_name != "BOOL" or prod(shape_of(condition)) != 1:
+        raise NodeError(
+            f"found a condition of type {call.tensor(0).type_name} and shape {list(shape_of(condition))}, expected "
+            "one element of type BOOL"
+        )
+    if shapes[0] != shapes[1]:
+        raise NodeError(
+            f"found branches with results {shapes[0]} and {shapes[1]}, expected one shape, because shapes are static"
+        )
+    return call.onnx("Where", call.build.reshape(condition, ()), *values)
+
+
 def reduction(op: str) -> CallConverter:
     """MEAN, SUM, REDUCE_MAX and the like over constant axes."""
 
@@ -177,6 +194,9 @@ def gather(call: Call) -> SSAValue:
     rank, places = len(shape_of(value)), shape_of(indices)
     axis, batch = int(call.option("axis")), int(call.option("batchDims"))
     batch = batch + len(places) if batch < 0 else batch
+    sizes = _gathered_sizes(call, axis) if not batch else None
+    if sizes is not None:
+        return call.build.constant(sizes)
     if not batch:
         return call.onnx("Gather", value, indices, axis=axis)
     axis = axis_of(axis, rank)
@@ -192,6 +212,16 @@ def gather(call: Call) -> SSAValue:
     ends = len(places) + kept, len(shape_of(found))
     order = [*range(batch), *range(len(places), ends[0]), *range(batch, batch + inner), *range(*ends)]
     return call.build.insert(TransposeOp(found, order))
+
+
+def _gathered_sizes(call: Call, axis: int) -> Array | None:
+    """The result if the table is computed from shapes and the indices are known; None otherwise."""
+    table = call.known(0) if call.tensor(0).data is None else None
+    indices = call.known(1) if table is not None else None
+    if table is None or indices is None:
+        return None
+    size = table.shape[axis_of(axis, table.ndim)]
+    return np.asarray(np.take(table, indices, axis)) if ((indices >= 0) & (indices < size)).all() else None
 
 
 def gather_nd(call: Call) -> SSAValue:

@@ -1,17 +1,20 @@
 """One graph without other graphs and variables, of which a program has none.
 
-- IF becomes the operators of both branches, and a SELECT_V2 for each result. All operators are pure, so the results are
-  the same, and quantization needs no support for control flow. The ONNX importer does so, too.
+- IF becomes the operators of both branches, and an IF for each result, whose operands are the condition and two values.
+  All operators are pure, so the results are the same, and quantization needs no support for control flow. The ONNX
+  importer does so, too.
 - A variable (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) of a streaming model becomes an input with its name, and an
-  output `NAME_next`, the value for the next run. The values of the first run, which CALL_ONCE assigns, must be 0.
+  output `NAME_next`, the value for the next run. The values of the first run, which CALL_ONCE assigns, must be 0. A
+  variable that only CALL_ONCE assigns is a constant.
 
 Source: the LiteRT schema and TensorFlow's kernels of these operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
@@ -35,12 +38,30 @@ def flattened(main: LiteRtGraph, graph_at: Callable[[int], LiteRtGraph]) -> Lite
         return main
     found = _Flattened(graph_at, list(main.tensors))
     known = {index: index for index in range(len(main.tensors))}
-    outputs = found.add(main, known, 0)
+    outputs = found.add(_Scope(main, known, 0))
+    found.fix()
     named = [(name, index) for (name, _), index in zip(main.outputs, outputs, strict=True)]
     order = [name for name, _ in found.inputs if name in found.assigned]
     order += [name for name in found.assigned if name not in order]
-    states = [(f"{name}{NEXT}", found.values[name]) for name in order]
-    return LiteRtGraph(found.tensors, found.operators, [*main.inputs, *found.inputs], [*named, *states])
+    ports = _port_names([*found.values], main)
+    states = [(f"{ports[name]}{NEXT}", found.values[name]) for name in order]
+    read = [(ports[name], index) for name, index in found.inputs]
+    variables = {ports[name]: f"{ports[name]}{NEXT}" for name, _ in found.inputs if name in found.assigned}
+    return LiteRtGraph(found.tensors, found.operators, [*main.inputs, *read], [*named, *states], variables=variables)
+
+
+def _port_names(variables: Sequence[str], main: LiteRtGraph) -> Mapping[str, str]:
+    """The names of variables as ports: with a number if an input has the name, or an output that of the next value."""
+    taken = {name for name, _ in main.inputs} | {
+        name.removesuffix(NEXT) for name, _ in main.outputs if name.endswith(NEXT)
+    }
+    found: dict[str, str] = {}
+    for name in variables:
+        numbered = (f"{name}_{number}" for number in count(1))
+        others = taken.union(variables) - {name}
+        found[name] = name if name not in taken else next(each for each in numbered if each not in others)
+        taken.add(found[name])
+    return found
 
 
 @dataclass
@@ -69,13 +90,16 @@ class _Flattened:
     """The current value of each variable."""
     assigned: dict[str, None] = field(default_factory=dict[str, None])
     """The variables with a new value, in order."""
+    first: dict[str, LiteRtTensor] = field(default_factory=dict[str, LiteRtTensor])
+    """The values of variables before the first run."""
 
-    def add(self, graph: LiteRtGraph, known: Mapping[int, int], depth: int) -> list[int]:
-        """Include the operators of a graph, whose tensors `known` are given. Returns its outputs."""
-        if depth > DEPTH:
-            raise ModelError(f"found graphs inside each other {depth} times, expected fewer; they may form a cycle")
-        scope = _Scope(graph, dict(known), depth)
-        for operator in graph.operators:
+    def add(self, scope: _Scope) -> list[int]:
+        """Include the operators of a graph. Returns its outputs."""
+        if scope.depth > DEPTH:
+            raise ModelError(
+                f"found graphs inside each other {scope.depth} times, expected fewer; they may form a cycle"
+            )
+        for operator in scope.graph.operators:
             step = _STEPS.get(operator.name)
             if step is None:
                 self.append(
@@ -86,8 +110,20 @@ class _Flattened:
                     )
                 )
             else:
-                step(self, operator, scope)
-        return [self.index(scope, index) for _, index in graph.outputs]
+                step.check(operator)
+                step.apply(self, operator, scope)
+        return [self.index(scope, index) for _, index in scope.graph.outputs]
+
+    def fix(self) -> None:
+        """Make variables constants that no run changes. Raise ModelError for others with first values other than 0."""
+        for name, index in tuple(self.inputs):
+            given = self.first.get(name)
+            if given is not None and given.data is not None and name not in self.assigned:
+                self.same_types(index, given, f"variable '{name}'")
+                self.tensors[index] = replace(self.tensors[index], data=given.data, shape=given.shape)
+                self.inputs.remove((name, index))
+            elif given is not None and not _is_zero(given):
+                raise ModelError(f"variable '{name}': found a first value other than 0, expected zeros")
 
     def append(self, operator: Operator) -> None:
         if len(self.operators) >= MOST_OPERATORS:
@@ -103,21 +139,25 @@ class _Flattened:
             self.tensors.append(scope.graph.tensors[index])
         return scope.known[index]
 
-    def same_types(self, first: int, second: int, what: str) -> None:
+    def same_types(self, first: int, second: LiteRtTensor, what: str) -> None:
         """Raise ModelError unless two tensors are stored alike, because LiteRT copies the stored elements."""
-        kinds = [
-            (t.type_name, *t.scales.tolist(), *t.zero_points.tolist())
-            for t in map(self.tensors.__getitem__, (first, second))
-        ]
+        pair = self.tensors[first], second
+        kinds = [(t.type_name, *t.scales.tolist(), *t.zero_points.tolist()) for t in pair]
         if kinds[0] != kinds[1]:
-            raise ModelError(f"{what}: found values of types {kinds[0]} and {kinds[1]}, expected one type")
+            raise ModelError(
+                f"{what}: found values of types {pair[0].storage} and {pair[1].storage}, expected one type"
+            )
+
+
+def _is_zero(tensor: LiteRtTensor) -> bool:
+    start = tensor.zero_points if tensor.is_quantized else np.zeros(1)
+    return tensor.data is not None and not (tensor.data != start.astype(tensor.dtype)).any()
 
 
 def _handle(_: _Flattened, operator: Operator, scope: _Scope) -> None:
     """VAR_HANDLE. Handles of one name, also in different graphs, are one variable."""
-    parts = (
-        [getattr(operator.options, name)() or b"" for name in ("Container", "SharedName")] if operator.options else []
-    )
+    fields = [getattr(operator.options, name, None) for name in ("Container", "SharedName")]
+    parts: list[bytes] = [part() or b"" for part in fields if part is not None]
     for index in operator.outputs:
         name = "/".join(part.decode(errors="replace") for part in parts if part)
         scope.handles[index] = name or scope.graph.tensors[index].name
@@ -128,7 +168,7 @@ def _read(found: _Flattened, operator: Operator, scope: _Scope) -> None:
     name = scope.variable(operator)
     (result,) = operator.outputs
     if name in found.values:
-        found.same_types(found.values[name], found.index(scope, result), f"variable '{name}'")
+        found.same_types(found.values[name], scope.graph.tensors[result], f"variable '{name}'")
         scope.known[result] = found.values[name]
         return
     found.values[name] = found.index(scope, result)
@@ -143,7 +183,7 @@ def _assign(found: _Flattened, operator: Operator, scope: _Scope) -> None:
     (_, value) = operator.inputs
     index = found.index(scope, value)
     if name in found.values:
-        found.same_types(found.values[name], index, f"variable '{name}'")
+        found.same_types(found.values[name], found.tensors[index], f"variable '{name}'")
     found.values[name], found.assigned[name] = index, None
 
 
@@ -152,13 +192,12 @@ def _call_once(found: _Flattened, operator: Operator, scope: _Scope) -> None:
     graph = found.graph_at(operator.options.InitSubgraphIndex())
     inner = _Scope(graph, {}, scope.depth)
     for step in graph.operators:
+        if step.name in ("VAR_HANDLE", "ASSIGN_VARIABLE"):
+            _STEPS[step.name].check(step)
         if step.name == "VAR_HANDLE":
             _handle(found, step, inner)
         elif step.name == "ASSIGN_VARIABLE":
-            name, given = inner.variable(step), graph.tensors[step.inputs[1]]
-            start = given.zero_points if given.is_quantized else np.zeros(1)
-            if given.data is None or (given.data != start.astype(given.dtype)).any():
-                raise ModelError(f"variable '{name}': found a first value other than 0, expected zeros")
+            found.first[inner.variable(step)] = graph.tensors[step.inputs[1]]
         else:
             raise ModelError(f"CALL_ONCE: found {step.name}, expected only VAR_HANDLE and ASSIGN_VARIABLE")
 
@@ -173,19 +212,53 @@ def _if(found: _Flattened, operator: Operator, scope: _Scope) -> None:
                 f"IF: found a branch of {len(branch.inputs)} inputs and {len(branch.outputs)} outputs, expected "
                 f"{len(given)} and {len(operator.outputs)}; the file is broken"
             )
-        inputs = {index: value for (_, index), value in zip(branch.inputs, given, strict=True)}
-        results.append(found.add(branch, inputs, scope.depth + 1))
+        inner = _Scope(branch, {}, scope.depth + 1)
+        for (name, index), outer, value in zip(branch.inputs, operator.inputs[1:], given, strict=True):
+            found.same_types(value, branch.tensors[index], f"operand '{name}' of IF")
+            inner.known[index] = value
+            if outer in scope.handles:
+                inner.handles[index] = scope.handles[outer]
+        results.append(found.add(inner))
     for index, *values in zip(operator.outputs, *results, strict=True):
         result = found.index(scope, index)
         for value in values:
-            found.same_types(value, result, f"IF '{found.tensors[result].name}'")
-        found.append(Operator("SELECT_V2", 0, (condition, *values), (result,)))
+            found.same_types(value, found.tensors[result], f"IF '{found.tensors[result].name}'")
+        found.append(Operator("IF", 0, (condition, *values), (result,)))
 
 
-_STEPS: Mapping[str, Callable[[_Flattened, Operator, _Scope], None]] = {
-    "ASSIGN_VARIABLE": _assign,
-    "CALL_ONCE": _call_once,
-    "IF": _if,
-    "READ_VARIABLE": _read,
-    "VAR_HANDLE": _handle,
+@dataclass(frozen=True)
+class _Step:
+    """How an operator is replaced, and what it has: numbers of operands and results, and options.
+
+    A file may state anything else, so `check` comes first. An IF has one operand or more, and any number of results.
+    """
+
+    apply: Callable[[_Flattened, Operator, _Scope], None]
+    inputs: int
+    outputs: int
+    options: tuple[str, ...] = ()
+
+    def check(self, operator: Operator) -> None:
+        """Raise ModelError for an operator with other operands, results or options."""
+        name, counts = operator.name, (len(operator.inputs), len(operator.outputs))
+        is_open = name == "IF"
+        if counts != (self.inputs, self.outputs) and not (is_open and operator.inputs):
+            more = " or more" if is_open else ""
+            raise ModelError(
+                f"{name}: found {counts[0]} operands and {counts[1]} results, expected {self.inputs}{more} operands "
+                f"and {self.outputs} results; the file is broken"
+            )
+        if min(operator.inputs, default=0) < 0:
+            raise ModelError(f"{name}: found an omitted operand, expected all operands; the file is broken")
+        for option in self.options:
+            if not hasattr(operator.options, option):
+                raise ModelError(f"{name}: found no options with a {option}, expected some; the file is broken")
+
+
+_STEPS: Mapping[str, _Step] = {
+    "ASSIGN_VARIABLE": _Step(_assign, 2, 0),
+    "CALL_ONCE": _Step(_call_once, 0, 0, ("InitSubgraphIndex",)),
+    "IF": _Step(_if, 1, 0, ("ThenSubgraphIndex", "ElseSubgraphIndex")),
+    "READ_VARIABLE": _Step(_read, 1, 1),
+    "VAR_HANDLE": _Step(_handle, 0, 1),
 }

@@ -90,6 +90,14 @@ class LiteRtTensor:
         return bool(self.scales.size) and self.dtype.kind != "f"
 
     @property
+    def storage(self) -> str:
+        """How the elements are stored, for messages: `INT8 (scale 0.05, zero point 3)`."""
+        pairs = zip(self.scales.tolist(), self.zero_points.tolist(), strict=True)
+        stated = [f"scale {scale:g}, zero point {point}" for scale, point in pairs]
+        more = ", ..." if len(stated) > 1 else ""
+        return f"{self.type_name} ({stated[0]}{more})" if stated else self.type_name
+
+    @property
     def quantized(self) -> UniformQuantizedType | None:
         """The quantized type; None for other tensors and for biases."""
         storage = STORAGE.get(self.type_name)
@@ -128,12 +136,16 @@ class Operator:
 
 @dataclass(frozen=True)
 class LiteRtGraph:
-    """Tensors, operators in order, and the names and tensor indices of inputs and outputs."""
+    """Tensors, operators in order, and the names and tensor indices of inputs and outputs.
+
+    `variables` has the inputs that are values of variables, and the outputs that are their next values.
+    """
 
     tensors: Sequence[LiteRtTensor]
     operators: Sequence[Operator]
     inputs: Ports
     outputs: Ports
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
 
 
 @dataclass(frozen=True)

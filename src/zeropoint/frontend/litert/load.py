@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError, listed
-from zeropoint.frontend.litert.call import Call, CallValues
+from zeropoint.frontend.litert.call import COMPUTED, Call, CallValues
 from zeropoint.frontend.litert.converters import CONVERTERS
 from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.graph import LiteRtModel, LiteRtTensor, Operator, Ports
@@ -163,7 +163,7 @@ class _Importer:
         """What to try if sizes in the file only stand for those of a run."""
         for name, index in self._model.inputs:
             tensor = self._model.tensors[index]
-            if tensor.dynamic and not self._is_resized:
+            if tensor.dynamic and not self._is_resized and not any(COMPUTED in problem for problem in self._problems):
                 shape = "x".join(map(str, tensor.shape))
                 return (
                     f"; the file has {shape} in place of an unknown shape of '{name}', give it with --shape {name}=..."
@@ -274,4 +274,18 @@ class _Importer:
             value = self._moved_port(value, [int(axis) for axis in np.argsort(order)], kind)
             found.append(self._values.pinned(value, kind) if moved and kind is not None else value)
             orders.append(order)
+        self._check_variables(found)
         return found, orders
+
+    def _check_variables(self, results: Sequence[SSAValue]) -> None:
+        """Raise ModelError for a variable whose next value has another shape, which its input does not take."""
+        given = {name: value for (name, _), value in zip(self._model.inputs, self._block.args, strict=True)}
+        returned = {name: value for (name, _), value in zip(self._model.outputs, results, strict=True)}
+        for name, following in self._model.variables.items():
+            shapes = [shape_of(value) for value in (returned[following], given[name])]
+            if shapes[0] != shapes[1]:
+                found, expected = ("x".join(map(str, shape)) for shape in shapes)
+                fix = f"; give its shape, too, with --shape {name}={found}" if self._is_resized else ""
+                raise ModelError(
+                    f"variable '{name}': found shape {found} of its next value, expected {expected} as before{fix}"
+                )

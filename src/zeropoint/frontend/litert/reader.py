@@ -9,6 +9,7 @@ import struct
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -85,6 +86,7 @@ def read_model(content: bytes) -> LiteRtModel:
             raise ModelError("found no graph, expected one; the file is broken or truncated")
         codes = [_code(root, index) for index in range(_count(root.OperatorCodesLength(), "codes", content))]
 
+    @cache
     def graph_at(index: int) -> LiteRtGraph:
         if not 0 <= index < graphs:
             raise ModelError(f"found graph {index}, expected 0 to {graphs - 1}; the file is broken")
@@ -95,10 +97,13 @@ def read_model(content: bytes) -> LiteRtModel:
         inputs, outputs = _signature(root, main.inputs, main.outputs)
     if not outputs:
         raise ModelError("found no outputs, expected one; the file is broken or truncated")
-    found = flattened(replace(main, inputs=inputs, outputs=outputs), graph_at)
+    with inside("branches and variables"):
+        found = flattened(replace(main, inputs=inputs, outputs=outputs), graph_at)
     _check_variables(found)
     with inside("metadata"):
-        return LiteRtModel(found.tensors, found.operators, found.inputs, found.outputs, _metadata(root))
+        metadata = _metadata(root)
+    ports = found.inputs, found.outputs
+    return LiteRtModel(found.tensors, found.operators, *ports, metadata, variables=found.variables)
 
 
 def _check_variables(graph: LiteRtGraph) -> None:
@@ -122,13 +127,16 @@ def _graph(root: Any, index: int, codes: Sequence[str], content: bytes) -> LiteR
         tensors = _count(graph.TensorsLength(), "tensors", content)
         operators = _count(graph.OperatorsLength(), "operators", content)
     types = _names_of(schema().TensorType)
-    read = [_tensor(graph, number, root, types, content) for number in range(tensors)]
     steps = [_operator(graph, number, codes, tensors) for number in range(operators)]
     with inside("inputs and outputs"):
-        inputs, outputs = (
-            [(read[number].name, number) for number in _indices(found, tensors, what)]
+        ports = [
+            _indices(found, tensors, what)
             for found, what in ((graph.InputsAsNumpy(), "input"), (graph.OutputsAsNumpy(), "output"))
-        )
+        ]
+    users = dict.fromkeys(ports[1], "an output") | dict.fromkeys(ports[0], "an input")
+    users |= {number: step.name for step in steps for number in (*step.inputs, *step.outputs)}
+    read = [_tensor(graph, number, root, types, content, users.get(number)) for number in range(tensors)]
+    inputs, outputs = ([(read[number].name, number) for number in numbers] for numbers in ports)
     return LiteRtGraph(read, steps, inputs, outputs)
 
 
@@ -162,20 +170,23 @@ def _sizes(shape: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, shape[:MOST_DIMENSIONS]))}{more}]"
 
 
-def _tensor(graph: Any, index: int, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
+def _tensor(
+    graph: Any, index: int, root: Any, types: Mapping[int, str], content: bytes, user: str | None
+) -> LiteRtTensor:
+    """A tensor, and the name of an operator that reads or returns it, if any."""
     with inside(f"tensor {index}"):
         found = graph.Tensors(index)
         name = _text(found.Name(), f"tensor{index}")
     with inside(f"tensor '{name}'"):
-        return _named_tensor(found, name, root, types, content)
+        type_name = types.get(found.Type(), str(found.Type()))
+        if type_name == RESOURCE or (type_name not in DTYPES and user is None):
+            return LiteRtTensor(name, type_name, (), None, np.zeros(0), np.zeros(0), 0)
+        if type_name not in DTYPES:
+            raise ModelError(f"tensor '{name}': found type {type_name} of {user}, expected one of: {', '.join(DTYPES)}")
+        return _named_tensor(found, name, type_name, root, content)
 
 
-def _named_tensor(found: Any, name: str, root: Any, types: Mapping[int, str], content: bytes) -> LiteRtTensor:
-    type_name = types.get(found.Type(), str(found.Type()))
-    if type_name == RESOURCE:
-        return LiteRtTensor(name, type_name, (), None, np.zeros(0), np.zeros(0), 0)
-    if type_name not in DTYPES:
-        raise ModelError(f"tensor '{name}': found type {type_name}, expected one of: {', '.join(DTYPES)}")
+def _named_tensor(found: Any, name: str, type_name: str, root: Any, content: bytes) -> LiteRtTensor:
     shape = tuple(int(size) for size in _array(found.ShapeAsNumpy(), np.int64))
     if len(shape) > MOST_DIMENSIONS or min(shape, default=1) < 0:
         raise ModelError(

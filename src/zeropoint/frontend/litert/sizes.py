@@ -1,6 +1,6 @@
 """The elements of values that a file computes from constants and shapes: RESHAPE's operand behind SHAPE and PACK.
 
-Shapes are static in a program, so SHAPE is a constant. What moves and adds its elements can be evaluated.
+Shapes are static in a program, so SHAPE is a constant. What moves its elements and computes with them can be evaluated.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from zeropoint.ir.stablehlo import (
     BroadcastInDimOp,
     ConcatenateOp,
     ConvertOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
     MultiplyOp,
+    ReduceOp,
     ReshapeOp,
     SliceOp,
     SubtractOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
 from zeropoint.ir.weights import Weights
 
@@ -45,12 +50,42 @@ def _spread(op: Operation, operands: tuple[Array, ...]) -> Array:
     return np.broadcast_to(op.aligned(operands[0]), shape_of(op.result))
 
 
-_RULES: Mapping[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]] = {
+def _divided(_: Operation, operands: tuple[Array, ...]) -> Array | None:
+    """The quotient, rounded toward 0 as LiteRT's DIV; None for a division by 0."""
+    value, divisor = operands
+    if not divisor.all():
+        return None
+    quotient = value // divisor
+    return quotient + ((quotient < 0) & (quotient * divisor != value))
+
+
+_FOLDS: Mapping[type[Operation] | None, np.ufunc] = {
+    AddOp: np.add,
+    MaximumOp: np.maximum,
+    MinimumOp: np.minimum,
+    MultiplyOp: np.multiply,
+}
+
+
+def _reduced(op: Operation, operands: tuple[Array, ...]) -> Array | None:
+    assert isinstance(op, ReduceOp)
+    fold = _FOLDS.get(body_op(op.body))
+    if fold is None or len(operands) != 2:
+        return None
+    value, first = operands
+    return fold.reduce(value, tuple(array_values(op.dimensions)), value.dtype, initial=first.item())
+
+
+_RULES: Mapping[type[Operation], Callable[[Operation, tuple[Array, ...]], Array | None]] = {
     AddOp: lambda _, operands: operands[0] + operands[1],
     BroadcastInDimOp: _spread,
     ConcatenateOp: _joined,
     ConvertOp: lambda op, operands: operands[0].astype(element_dtype(element_of(op.results[0]))),
+    DivideOp: _divided,
+    MaximumOp: lambda _, operands: np.maximum(*operands),
+    MinimumOp: lambda _, operands: np.minimum(*operands),
     MultiplyOp: lambda _, operands: operands[0] * operands[1],
+    ReduceOp: _reduced,
     ReshapeOp: lambda op, operands: operands[0].reshape(shape_of(op.results[0])),
     SliceOp: _sliced,
     SubtractOp: lambda _, operands: operands[0] - operands[1],
@@ -59,6 +94,17 @@ _RULES: Mapping[type[Operation], Callable[[Operation, tuple[Array, ...]], Array]
 
 def evaluated(value: SSAValue, weights: Weights) -> Array | None:
     """The elements of a value of integers; None if it depends on an input, or is computed otherwise."""
+    return _evaluated(value, weights, {})
+
+
+def _evaluated(value: SSAValue, weights: Weights, found: dict[SSAValue, Array | None]) -> Array | None:
+    """Like `evaluated`. `found` has the values that were evaluated before, of which each is read many times."""
+    if value not in found:
+        found[value] = _computed(value, weights, found)
+    return found[value]
+
+
+def _computed(value: SSAValue, weights: Weights, found: dict[SSAValue, Array | None]) -> Array | None:
     op = value.owner
     if not isinstance(op, Operation) or np.prod(shape_of(value), dtype=np.int64) > ELEMENTS:
         return None
@@ -66,6 +112,6 @@ def evaluated(value: SSAValue, weights: Weights) -> Array | None:
     if known is not None:
         return known if known.dtype.kind in "iu" else None
     rule = _RULES.get(type(op))
-    operands = [evaluated(operand, weights) for operand in op.operands] if rule else [None]
+    operands = [_evaluated(operand, weights, found) for operand in op.operands] if rule else [None]
     arrays = tuple(array for array in operands if array is not None)
     return rule(op, arrays) if rule and len(arrays) == len(operands) else None
