@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from click.testing import CliRunner, Result
 
@@ -137,6 +138,27 @@ def test_a_file_is_exported_again_as_the_same_bytes(folder: Path, name: str, tmp
     found = answer("export", folder / name, "-o", tmp_path / name)
     assert found.exit_code == 0, found.output
     assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_quantized_file_with_open_sizes_is_exported_and_reported_for_given_ones(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float[N, 4] y)
+        <float scale = {0.5}, int8 zero = {3}>
+        {
+            q = QuantizeLinear(x, scale, zero)
+            d = DequantizeLinear(q, scale, zero)
+            r = Relu(d)
+            s = QuantizeLinear(r, scale, zero)
+            y = DequantizeLinear(s, scale, zero)
+        }"""
+    theirs, made = tmp_path / "open.onnx", tmp_path / "made.onnx"
+    onnx.save(onnx.parser.parse_model(text), theirs)
+    refused = answer("export", theirs, "-o", made)
+    assert refused.exit_code == 2
+    assert "--shape x=" in refused.output
+    assert answer("export", theirs, "-o", made, "--shape", "x=2x4").exit_code == 0
+    assert answer("report", theirs, "-o", tmp_path / "page.html", "--shape", "x=2x4").exit_code == 0
+    x = np.random.default_rng(0).normal(0, 20, (2, 4)).astype(np.float32)
+    np.testing.assert_array_equal(OnnxFile(made)({"x": x})["y"], OnnxFile(theirs)({"x": x})["y"])
 
 
 def test_an_option_that_the_file_decides_is_refused(folder: Path) -> None:

@@ -12,6 +12,7 @@ from zeropoint.cli.formats import IO, ONNX_FORMAT, ONNX_WEIGHTS
 from zeropoint.cli.idle import refuse_idle
 from zeropoint.cli.limits import check_loops, limit_options
 from zeropoint.cli.refusals import reports_errors
+from zeropoint.cli.shapes import SHAPE
 from zeropoint.cli.verbosity import progress, say
 
 
@@ -34,9 +35,18 @@ from zeropoint.cli.verbosity import progress, say
 )
 @ONNX_FORMAT
 @ONNX_WEIGHTS
+@SHAPE
 @limit_options
 @reports_errors
-def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, onnx_weights: str) -> None:
+def export(
+    model: Path,
+    output: Path,
+    io: str,
+    layout: str,
+    onnx_format: str,
+    onnx_weights: str,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+) -> None:
     """Write MODEL, the output of `quantize --emit kernels`, as a file for another runtime.
 
     MODEL may also be a quantized file. It is quantized again with the parameters in it, for its own target.
@@ -47,7 +57,7 @@ def export(model: Path, output: Path, io: str, layout: str, onnx_format: str, on
     refuse_idle(*((name, format_suffix(output) not in formats, output.name) for name, formats in EFFECTIVE.items()))
     check_output(output, tuple(FORMATS), model)
     options = ExportOptions(io == "integer", layout == "channels-last", onnx_format, onnx_weights)
-    program = load_model(model)
+    program = load_model(model, dict(shapes))
     check_loops(program)
     stated = quantized_stages(model, program)
     program = program if stated is None else stated.propagated

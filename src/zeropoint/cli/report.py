@@ -107,13 +107,14 @@ def report(
     refuse_idle(
         ("preprocess", data is None, no_data),
         ("mask", data is None, no_data),
-        *((key, reference is None, "no --reference") for key in ("shapes", "constants")),
+        ("shapes", reference is None and model.suffix == ".mlir", "no --reference"),
+        ("constants", reference is None, "no --reference"),
         ("data", reference is None and stages is None, no_float),
         ("target", reference is None and (stages is None or data is None), no_float if stages is None else no_data),
         ("trials", data is None, no_data),
     )
     check_output(output, SUFFIXES, model, reference, data, text=True)
-    program = load_model(model)
+    program = load_model(model, dict(shapes) if reference is None else {})
     made = quantized_stages(model, program, target)
     refuse_idle(
         ("reference", made is not None and data is None, no_data),
