@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.frontend.litert.graph_files import File, Graph, litert, options, run
 
+from frontend.litert.graph_files import File, Graph, litert, options, run
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.interp import Interpreter
 from zeropoint.litert_schema import schema

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.frontend.litert.graph_files import QUANTIZED, SHAPE, File, Graph, options, run, runtime
 
+from frontend.litert.graph_files import QUANTIZED, SHAPE, File, Graph, options, run, runtime
 from zeropoint.frontend import ModelError, load_model
 from zeropoint.frontend.litert.flattened import DEPTH, flattened
 from zeropoint.frontend.litert.graph import LiteRtGraph, LiteRtTensor, Operator
