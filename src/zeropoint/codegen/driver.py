@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from zeropoint.codegen.graph import BLOCKS, INPUTS, Buffer, Graph, Parameters, Step, View, place_of
 from zeropoint.codegen.llvm.text import Function, Module
 from zeropoint.codegen.llvm.types import Value, i64
@@ -108,25 +110,35 @@ class _Accesses:
     """
 
     def __init__(self) -> None:
-        self._arena: dict[Buffer, dict[object, Step]] = {}
-        self._others: dict[Buffer, dict[object, Step]] = {}
+        self._steps: dict[Buffer, dict[object, Step]] = {}
+        self._arena: list[Buffer] = []
+        self._ends = np.empty((2, 16), np.int64)
+        """The begin and the end of each buffer in the arena."""
 
     def add(self, buffers: Sequence[Buffer], step: Step) -> None:
         """Record that a step accesses these buffers."""
         for buffer in buffers:
-            steps = (self._arena if buffer.space.in_arena else self._others).setdefault(buffer, {})
-            steps.setdefault((step.halo, step.family), step)
+            if buffer not in self._steps and buffer.space.in_arena:
+                self._place(buffer)
+            self._steps.setdefault(buffer, {}).setdefault((step.halo, step.family), step)
+
+    def _place(self, buffer: Buffer) -> None:
+        count = len(self._arena)
+        if count == self._ends.shape[1]:
+            self._ends = np.concatenate([self._ends, self._ends], axis=1)
+        self._ends[:, count] = buffer.offset, buffer.offset + buffer.size
+        self._arena.append(buffer)
 
     def meeting(self, buffer: Buffer) -> Iterator[tuple[Buffer, Step]]:
         """The accesses that overlap a buffer, as pairs of the accessed buffer and the step."""
         # The caller's buffers and the weights have addresses of their own and share no memory.
         if not buffer.space.in_arena:
-            yield from ((buffer, step) for step in self._others.get(buffer, {}).values())
+            yield from ((buffer, step) for step in self._steps.get(buffer, {}).values())
             return
-        begin, end = buffer.offset, buffer.offset + buffer.size
-        for other, steps in self._arena.items():
-            if begin < other.offset + other.size and other.offset < end:
-                yield from ((other, step) for step in steps.values())
+        begins, ends = self._ends[:, : len(self._arena)]
+        found = (begins < buffer.offset + buffer.size) & (buffer.offset < ends)
+        for other in (self._arena[number] for number in np.flatnonzero(found)):
+            yield from ((other, step) for step in self._steps[other].values())
 
 
 def _apart(step: Step, other: Step) -> bool:

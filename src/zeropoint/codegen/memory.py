@@ -30,23 +30,28 @@ def plan(graph: Graph) -> Arena:
     """Assign every arena buffer its offset."""
     spans = _spans(graph)
     shared = _shared_buffers(graph, spans)
-    laid = np.zeros((len(spans), 4), np.int64)  # for each placed buffer: first step, last step, begin, end
+    # Rows: the first step, the last step, the begin and the end of each placed buffer; sorted by begin.
+    laid = np.zeros((4, len(spans)), np.int64)
     # Largest first, because small buffers fit into gaps between large ones. Buffers of equal size are ordered by
     # lifetime, so that the plan does not depend on the order of a dictionary.
     for number, buffer in enumerate(sorted(spans, key=lambda found: (-found.size, spans[found]))):
-        (first, last), before, size = spans[buffer], laid[:number], _rounded(buffer.size)
+        (first, last), size = spans[buffer], _rounded(buffer.size)
+        starts, stops, begins, ends = laid[:, :number]
         # Only buffers whose lifetimes overlap; a buffer written in the step that reads another one counts as
         # overlapping.
-        taken = before[(before[:, 0] <= last) & (first <= before[:, 1])][:, 2:]
-        buffer.offset = _lowest(size, taken[np.argsort(taken[:, 0])])
-        laid[number] = first, last, buffer.offset, buffer.offset + size
+        live = (starts <= last) & (stops >= first)
+        buffer.offset = _lowest(size, begins[live], ends[live])
+        place = int(begins.searchsorted(buffer.offset))
+        laid[:, place + 1 : number + 1] = laid[:, place:number]
+        laid[:, place] = first, last, buffer.offset, buffer.offset + size
     for buffer, buffer_below in shared.items():
         buffer.offset = buffer_below.offset
     changes = np.zeros(len(graph.steps) + 2, np.int64)  # what is read after the run is live behind the last step
     # Bytes that become live minus bytes that die at each step. The running sum is the number of live bytes.
-    np.add.at(changes, laid[:, 0], laid[:, 3] - laid[:, 2])
-    np.add.at(changes, laid[:, 1] + 1, laid[:, 2] - laid[:, 3])
-    return Arena(int(laid[:, 3].max(initial=0)), int(changes.cumsum().max(initial=0)))
+    starts, stops, begins, ends = laid
+    np.add.at(changes, starts, ends - begins)
+    np.add.at(changes, stops + 1, begins - ends)
+    return Arena(int(ends.max(initial=0)), int(changes.cumsum().max(initial=0)))
 
 
 def _spans(graph: Graph) -> dict[Buffer, tuple[int, int]]:
@@ -82,11 +87,11 @@ def _shared_buffers(graph: Graph, spans: dict[Buffer, tuple[int, int]]) -> dict[
     return shared
 
 
-def _lowest(size: int, taken: Array) -> int:
-    """The lowest offset of `size` free bytes. `taken` (blocks, 2) has the begin and end of blocks, sorted by begin."""
+def _lowest(size: int, begins: Array, ends: Array) -> int:
+    """The lowest offset of `size` free bytes between blocks, which are sorted by begin."""
     # The running maximum of ends, because a long block may cover later, shorter ones.
-    offsets = np.append(0, np.maximum.accumulate(taken[:, 1]))  # the gaps before each block, and after the last
-    free = np.append(offsets[:-1] + size <= taken[:, 0], True)
+    offsets = np.append(0, np.maximum.accumulate(ends))  # the gaps before each block, and after the last
+    free = np.append(offsets[:-1] + size <= begins, True)
     return int(offsets[free.argmax()])
 
 

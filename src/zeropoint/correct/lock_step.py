@@ -88,11 +88,12 @@ def _matched(kernels: Sequence[ContractionKernel], steps: LockStepped) -> dict[i
     for number, (name, bias) in enumerate(zip(steps.names, steps.biases, strict=True)):
         numbers.setdefault((name, bias.astype(np.int64).tobytes()), []).append(number)
     found: dict[int, ContractionKernel] = {}
+    shapes = steps.shapes
     for kernel in kernels:
         known = numbers.get((unique_name(kernel.region), _added(kernel).tobytes()), [])
         if not _is_plain(kernel) or len(known) != 1 or known[0] in found:
             return None
-        if _shape_as_read(steps.shapes[known[0]], kernel) is None:
+        if _shape_as_read(shapes[known[0]], kernel) is None:
             return None
         found[known[0]] = kernel
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -138,6 +139,10 @@ class _Steps:
     """The observed values by key."""
     writers: Mapping[Buffer, Sequence[int]]
 
+    @cached_property
+    def _observed(self) -> Set[Buffer]:
+        return {view.buffer for view in self.views.values()}
+
     def of_path(self, path: KernelPath) -> PathSteps | None:
         """The steps of a path; None if some value is not observed, or is changed together with others."""
         if any(key not in self.views for key in (*path.keys, *path.others)):
@@ -166,7 +171,7 @@ class _Steps:
 
     def _between(self, first: Buffer, changed: Sequence[Buffer]) -> list[int] | None:
         """The steps that compute the last one of the changed values from the first value, in order."""
-        observed = {view.buffer for view in self.views.values()}
+        observed = self._observed
 
         def stays(buffer: Buffer) -> bool:
             # A value that only has another shape is where the first one is.
