@@ -29,6 +29,7 @@ from xdsl.rewriter import Rewriter
 
 from zeropoint.calibrate.range_noise import (
     RangeNoise,
+    energy_cut,
     energy_of_finite,
     finite_energy_between,
     is_kernel,
@@ -94,7 +95,7 @@ class _Walk:
             found.size = sum(int(np.count_nonzero(np.isfinite(array))) for array in shown)
             # Clipping is separated from rounding, because few samples have rare outliers: `choice` takes the clipping
             # from the histogram.
-            found.cut[number] = [finite_energy_between(array, np.clip(array, *limits)) for array in shown]
+            found.cut[number] = [energy_cut(array, limits) for array in shown]
             found.own[number] = [
                 finite_energy_between(array, form) for array, form in zip(shown, self._shown(made), strict=True)
             ]

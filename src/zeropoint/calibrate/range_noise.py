@@ -55,6 +55,14 @@ def finite_energy_between(values: Array, others: Array) -> float:
     return total if np.isfinite(total) else energy_of_finite(values - others)
 
 
+def energy_cut(values: Array, limits: RealRange) -> float:
+    """The squared error that clipping to a range causes, of finite values."""
+    # Most ranges contain all values of most samples. An extreme is NaN if a value is.
+    if limits[0] <= values.min(initial=np.inf) and values.max(initial=-np.inf) <= limits[1]:
+        return 0.0
+    return finite_energy_between(values, np.clip(values, *limits))
+
+
 def is_kernel(op: Operation) -> bool:
     """Whether an op is a region whose first result is f32, so that it has a signal and noise."""
     return isinstance(op, QuantizeRegionOp) and element_of(op.outputs[0]) == f32

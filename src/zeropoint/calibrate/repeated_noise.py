@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from zeropoint.calibrate.range_noise import (
     RangeNoise,
+    energy_cut,
     energy_of_finite,
     finite_energy_between,
     is_kernel,
@@ -129,7 +130,7 @@ def _of_sample(
             noise = [finite_energy_between(made, right) for made in kernels.again(paths[number], forms)]
             readers[number] = energy_of_finite(right), noise
         own[key] = [finite_energy_between(value, form) for form in forms]
-        cut[key] = [finite_energy_between(value, np.clip(value, *limits)) for limits in tried]
+        cut[key] = [energy_cut(value, limits) for limits in tried]
         sizes[key] = int(np.count_nonzero(np.isfinite(value)))
     return _Noise(readers, own, cut, sizes)
 
