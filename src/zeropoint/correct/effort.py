@@ -115,7 +115,8 @@ def correct(
     first, last = (trial.figures(noise) for noise in (judged.noise(), best.noise))
     count = len(parts.fitted) if parts.apart else 0
     figures = (first, last, tuple(attempts), best.method, equalized, products, count, judge.counts, again, best.refined)
-    return _recorded(made.program, Corrections(effort, parts.judges, *figures), made.integer)
+    # A corrected program was made here, and nothing else holds it.
+    return _recorded(made.program, Corrections(effort, parts.judges, *figures), made.integer, shared=not made.kept)
 
 
 def judge_of(
@@ -280,13 +281,13 @@ class _Trial:
         return (again, used[0]) if same and not worse else (best, 0)
 
 
-def _recorded(program: Program, done: Corrections, integer: Program | None = None) -> Corrected:
-    """A copy with the record on its module, and a fact on every region that was equalized.
+def _recorded(program: Program, done: Corrections, integer: Program | None = None, *, shared: bool = True) -> Corrected:
+    """The program with the record on its module, and a fact on every region that was equalized.
 
-    `integer` is the integer program without the record.
+    `integer` is the integer program without the record. Both are copied if they are `shared`.
     """
     record = ArrayAttr([fact.attribute() for fact in done.facts()])
-    program = program.clone()
+    program = program.clone() if shared else program
     program.module.attributes[CORRECTIONS] = record
     for op in program.entry.ops:
         text = op.attributes.pop(EQUALIZED, None)
@@ -294,6 +295,6 @@ def _recorded(program: Program, done: Corrections, integer: Program | None = Non
             state_facts(op, [*facts_of(op), Fact("equalized", text.data, "calibrated", EQUALIZE)])
             integer = None  # its ops lack this fact
     if integer is not None:
-        integer = integer.clone()
+        integer = integer.clone() if shared else integer
         integer.module.attributes[CORRECTIONS] = record
     return Corrected(program, done, integer)
