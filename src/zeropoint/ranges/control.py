@@ -37,14 +37,14 @@ def ops_of(block: Block) -> Iterator[Operation]:
     """The ops of a block and of the loops and branches in it, in the order of the text."""
     for op in block.ops:
         yield op
-        if isinstance(op, CONTROL):
+        if op.regions and isinstance(op, CONTROL):
             for region in op.regions:
                 yield from ops_of(region.block)
 
 
 def control_ranges(ranges: Ranges, block: Block) -> None:
     """Add the ranges of values that the loops and branches of a block carry and return to `ranges.known`."""
-    for op in block.ops:
+    for op in (op for op in block.ops if op.regions):
         if isinstance(op, hlo.WhileOp):
             _loop(ranges, op)
         elif isinstance(op, BRANCHES):
