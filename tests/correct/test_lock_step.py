@@ -16,6 +16,7 @@ from zeropoint.correct.contractions import contraction_kernels, with_biases
 from zeropoint.correct.lock_step import with_other_biases
 from zeropoint.engines import ObservedProgram
 from zeropoint.interp import Interpreter, ReferenceEngine, Runnable
+from zeropoint.interp.lock_step import InterpretedLockStep
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.stablehlo import (
@@ -138,6 +139,24 @@ def test_a_corrected_program_also_runs_with_the_biases_that_it_had(engine: Calla
         for name, expected in exact(sample).items():
             np.testing.assert_array_equal(run(sample)[name], expected)
             assert number or not np.array_equal(corrected_outputs[name], expected)
+
+
+def test_the_shapes_of_all_contractions_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[int] = []
+    shapes = InterpretedLockStep.shapes.fget
+    assert shapes is not None
+
+    def counted(steps: InterpretedLockStep) -> list[tuple[int, ...]]:
+        listed.append(len(steps.names))
+        return shapes(steps)
+
+    monkeypatch.setattr(InterpretedLockStep, "shapes", property(counted))
+    program = with_biases(propagated(), PLATFORM.target)
+    made = program.clone()
+    METHODS["analytic_bias"].run(made, samples(6), PLATFORM, silent)
+    own, before = (contraction_kernels(each, PLATFORM.target) for each in (made, program))
+    assert with_other_biases(interpreted(made), own, before) is not None
+    assert listed == [len(own)]
 
 
 class Counting:
