@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from zeropoint.frontend.litert import contractions, elementwise, movement, windows
+from zeropoint.frontend.litert import contractions, elementwise, movement, spectra, windows
 from zeropoint.frontend.litert.elementwise import CallConverter, clipped, paired, reduction, same
 from zeropoint.ir.stablehlo import Atan2Op, ShiftRightArithmeticOp, XorOp
 
@@ -30,6 +30,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "DIV": same("Div"),
     "EXP": same("Exp"),
     "FLOOR": same("Floor"),
+    "FLOOR_DIV": elementwise.floor_div,
     "FLOOR_MOD": elementwise.floor_mod,
     "LOG": same("Log"),
     "MAXIMUM": same("Max"),
@@ -62,6 +63,11 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "RELU_N1_TO_1": clipped(-1.0, 1.0),
     "SOFTMAX": elementwise.softmax,
     "TANH": same("Tanh"),
+    # complex numbers
+    "COMPLEX_ABS": spectra.magnitude,
+    "IMAG": spectra.imaginary,
+    "REAL": spectra.real,
+    "RFFT2D": spectra.rfft2d,
     # pools and reductions
     "AVERAGE_POOL_2D": windows.average_pool,
     "MAX_POOL_2D": windows.max_pool,
@@ -87,6 +93,8 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "PACK": movement.pack,
     "PAD": movement.pad,
     "PADV2": movement.pad,
+    "RANGE": movement.counted,
+    "RANK": movement.rank,
     "RESHAPE": movement.reshape,
     "RESIZE_BILINEAR": movement.resize("linear"),
     "RESIZE_NEAREST_NEIGHBOR": movement.resize("nearest"),
@@ -101,6 +109,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "TILE": movement.tile,
     "TRANSPOSE": movement.transpose,
     "UNPACK": movement.unpack,
+    "ZEROS_LIKE": movement.zeros_like,
     # conditions
     "EQUAL": same("Equal"),
     "GREATER": same("Greater"),

@@ -26,6 +26,7 @@ RESOURCE = "RESOURCE"
 
 DTYPES: Mapping[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype(np.bool_),
+    "COMPLEX64": np.dtype(np.complex64),
     "FLOAT16": np.dtype(np.float16),
     "FLOAT32": np.dtype(np.float32),
     "FLOAT64": np.dtype(np.float64),

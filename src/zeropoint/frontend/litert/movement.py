@@ -303,6 +303,22 @@ def shape(call: Call) -> SSAValue:
     return call.build.constant(np.asarray(shape_of(call.operand(0)), call.result().dtype))
 
 
+def rank(call: Call) -> SSAValue:
+    """RANK. A constant, because shapes are static."""
+    return call.build.constant(np.asarray(len(shape_of(call.operand(0))), call.result().dtype))
+
+
+def zeros_like(call: Call) -> SSAValue:
+    """ZEROS_LIKE."""
+    return call.build.splat(0, call.operand(0))
+
+
+def counted(call: Call) -> SSAValue:
+    """RANGE from a start up to a limit. A constant, because its numbers determine its shape."""
+    names = ("start", "limit", "delta")
+    return call.onnx("Range", *(call.array(index, name) for index, name in enumerate(names)))
+
+
 def resize(mode: str) -> Callable[[Call], SSAValue]:
     """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
