@@ -26,6 +26,7 @@ from zeropoint.ir.stablehlo import (
     DivideOp,
     MinimumOp,
     MultiplyOp,
+    RealOp,
     RsqrtOp,
     SignOp,
     SubtractOp,
@@ -145,7 +146,7 @@ def cast(call: Call) -> SSAValue:
     """CAST to the result's type. Of a complex number, the real part."""
     value = call.operand(0)
     if is_complex(value) and call.result().dtype.kind != "c":
-        value = part_of(value, "real", call.build)
+        value = part_of(value, RealOp, call.build)
     return call.onnx("Cast", value, to=helper.np_dtype_to_tensor_dtype(call.result().dtype))
 
 

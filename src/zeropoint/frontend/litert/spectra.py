@@ -5,8 +5,6 @@ Source: the LiteRT schema; TensorFlow's operators of these names.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from xdsl.dialects.builtin import ComplexType
 from xdsl.ir import Operation, SSAValue
 
@@ -17,8 +15,6 @@ from zeropoint.frontend.onnx.spectra import along, transform
 from zeropoint.ir.evaluation import MOVEMENT
 from zeropoint.ir.stablehlo import AddOp, ComplexOp, ImagOp, MultiplyOp, RealOp, SqrtOp
 from zeropoint.ir.tensors import element_of, shape_of, with_element
-
-Part = Literal["real", "imaginary"]
 
 
 def rfft2d(call: Call) -> SSAValue:
@@ -44,16 +40,16 @@ def rfft2d(call: Call) -> SSAValue:
     return build.insert(ComplexOp(*(build.reshape(part, shape_of(part)[:-1]) for part in parts)))
 
 
-def part_of(value: SSAValue, part: Part, build: Builder) -> SSAValue:
-    """A part of complex numbers. It is moved as they are, if they are moved parts of known numbers."""
+def part_of(value: SSAValue, part: type[RealOp | ImagOp], build: Builder) -> SSAValue:
+    """The real or the imaginary part of complex numbers: a part of the numbers that they were moved from, moved."""
     op = value.owner
     if isinstance(op, ComplexOp):
-        return op.lhs if part == "real" else op.rhs
+        return op.lhs if part is RealOp else op.rhs
     if isinstance(op, Operation) and type(op) in MOVEMENT:
         parts = [part_of(operand, part, build) for operand in op.operands]
         kind = with_element(value, element_of(parts[0]))
         return build.insert(type(op).create(operands=parts, result_types=[kind], properties=dict(op.properties)))
-    return build.insert((RealOp if part == "real" else ImagOp)(value))
+    return build.insert(part(value))
 
 
 def is_complex(value: SSAValue) -> bool:
@@ -63,17 +59,17 @@ def is_complex(value: SSAValue) -> bool:
 
 def real(call: Call) -> SSAValue:
     """REAL."""
-    return part_of(_numbers(call), "real", call.build)
+    return part_of(_numbers(call), RealOp, call.build)
 
 
 def imaginary(call: Call) -> SSAValue:
     """IMAG."""
-    return part_of(_numbers(call), "imaginary", call.build)
+    return part_of(_numbers(call), ImagOp, call.build)
 
 
 def magnitude(call: Call) -> SSAValue:
     """COMPLEX_ABS: the root of the sum of the squares of both parts."""
-    parts = [part_of(_numbers(call), part, call.build) for part in ("real", "imaginary")]
+    parts = [part_of(_numbers(call), part, call.build) for part in (RealOp, ImagOp)]
     squares = [call.build.apply(MultiplyOp, part, part) for part in parts]
     return call.build.apply(SqrtOp, call.build.apply(AddOp, *squares))
 
