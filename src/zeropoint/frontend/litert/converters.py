@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from zeropoint.frontend.litert import contractions, elementwise, movement, spectra, windows
+from zeropoint.frontend.litert import computed_parts, contractions, elementwise, loops, movement, spectra, windows
 from zeropoint.frontend.litert.elementwise import CallConverter, clipped, paired, reduction, same
 from zeropoint.ir.stablehlo import Atan2Op, ShiftRightArithmeticOp, XorOp
 
@@ -87,6 +87,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "BROADCAST_TO": movement.broadcast_to,
     "CONCATENATION": movement.concatenation,
     "DEPTH_TO_SPACE": movement.depth_to_space,
+    "DYNAMIC_UPDATE_SLICE": computed_parts.updated,
     "EXPAND_DIMS": movement.expand_dims,
     "FILL": movement.fill,
     "MIRROR_PAD": movement.mirror_pad,
@@ -110,7 +111,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "TRANSPOSE": movement.transpose,
     "UNPACK": movement.unpack,
     "ZEROS_LIKE": movement.zeros_like,
-    # conditions
+    # conditions and loops
     "EQUAL": same("Equal"),
     "GREATER": same("Greater"),
     "GREATER_EQUAL": same("GreaterOrEqual"),
@@ -122,6 +123,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "NOT_EQUAL": elementwise.not_equal,
     "SELECT": elementwise.select,
     "SELECT_V2": elementwise.select,
+    "WHILE": loops.while_,
     # types
     "CAST": elementwise.cast,
     "DENSIFY": elementwise.identity,

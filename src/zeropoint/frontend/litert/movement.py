@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from zeropoint.frontend.errors import NodeError
+from zeropoint.frontend.litert import computed_parts
 from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.ir.stablehlo import ConcatenateOp, PadOp, ReverseOp, SliceOp
@@ -126,8 +127,10 @@ def _split(call: Call, value: SSAValue, axis: int, sizes: Sequence[int]) -> tupl
 def slice_(call: Call) -> SSAValue:
     """SLICE by start and size. A size of -1 extends to the end."""
     value = call.operand(0)
-    shape, begin = shape_of(value), call.integers(1, "begin")
-    sizes = call.integers(2, "size")
+    shape, sizes = shape_of(value), call.integers(2, "size")
+    if call.known(1) is None:
+        return computed_parts.part(call, sizes)
+    begin = call.integers(1, "begin")
     if not len(begin) == len(sizes) == len(shape):
         raise NodeError(f"found {len(begin)} starts and {len(sizes)} sizes, expected {len(shape)} of each")
     end = [total if size == -1 else low + size for low, size, total in zip(begin, sizes, shape, strict=True)]
@@ -194,6 +197,8 @@ def _parts(call: Call, shape: Sequence[int]) -> tuple[list[int], list[_Part]]:
 
 def strided_slice(call: Call) -> SSAValue:
     """STRIDED_SLICE. Negative bounds count from the end, masks omit bounds, and a negative step reverses."""
+    if call.known(1) is None:
+        return computed_parts.element(call)
     value = call.operand(0)
     sizes, parts = _parts(call, shape_of(value))
     value = call.build.reshape(value, sizes)
