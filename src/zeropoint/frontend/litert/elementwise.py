@@ -256,7 +256,12 @@ def _gathered_sizes(call: Call, axis: int) -> Array | None:
 
 def gather_nd(call: Call) -> SSAValue:
     """GATHER_ND: slices at index vectors."""
-    return call.onnx("GatherND", call.operand(0), call.operand(1))
+    value, indices = call.operand(0), call.operand(1)
+    if not shape_of(value) or not shape_of(indices):
+        raise NodeError(
+            f"found a table of {list(shape_of(value))} and indices {list(shape_of(indices))}, expected lists"
+        )
+    return call.onnx("GatherND", value, indices)
 
 
 def embedding_lookup(call: Call) -> SSAValue:

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError, listed
 from zeropoint.frontend.litert.call import COMPUTED, Call, CallValues
-from zeropoint.frontend.litert.converters import CONVERTERS
+from zeropoint.frontend.litert.converters import CONVERTERS, OPERANDS
 from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.graph import LiteRtModel, LiteRtTensor, Operator, Ports
 from zeropoint.frontend.litert.reader import inside, read_model
@@ -200,6 +200,9 @@ class _Importer:
 
     def _converted(self, operator: Operator, converter: CallConverter) -> SSAValue | tuple[SSAValue, ...]:
         """The results of an operator. A QUANTIZE of an input comes before the transpose of the input."""
+        expected, counts = OPERANDS.get(operator.name, ("", None))
+        if counts is not None and len(operator.inputs) not in counts:
+            raise NodeError(f"found {len(operator.inputs)} operands, expected {expected}; the file is broken")
         moved = self._moved_inputs.get(operator.inputs[0]) if operator.inputs else None
         if moved is None or operator.name != "QUANTIZE" or self._model.tensors[operator.inputs[0]].is_quantized:
             return converter(Call(operator, self._values))
