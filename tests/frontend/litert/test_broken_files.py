@@ -66,7 +66,7 @@ def with_circle(tables: Any) -> None:
 
 
 def with_code(tables: Any) -> None:
-    tables.operatorCodes[0].builtinCode = tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.SVDF
+    tables.operatorCodes[0].builtinCode = tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHERE
 
 
 def with_custom_code(tables: Any) -> None:
@@ -140,7 +140,7 @@ BROKEN = {
     with_buffer: "tensor 't1': found buffer 99",
     with_operand: "found tensor 77 as an operand, expected",
     with_circle: "found a use of 't3', which no earlier node computes",
-    with_code: "1 operator is not supported: 't3' (SVDF)",
+    with_code: "1 operator is not supported: 't3' (WHERE)",
     with_custom_code: "1 operator is not supported: 't3' (MyOperator)",
     with_scales: "found 7 scales",
     with_zero_scale: "tensor 't0': found scale 0, expected finite numbers above 0",
@@ -270,8 +270,8 @@ def test_the_first_of_many_problems_are_shown_and_the_rest_is_counted(tmp_path: 
 
     def broken(tables: Any) -> None:
         graph = tables.subgraphs[0]
-        tables.operatorCodes[0].builtinCode = schema.BuiltinOperator.SVDF
-        tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.SVDF
+        tables.operatorCodes[0].builtinCode = schema.BuiltinOperator.WHERE
+        tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHERE
         for index in range(50):
             result, operator = copy.deepcopy(graph.tensors[3]), copy.deepcopy(graph.operators[0])
             result.name, operator.outputs = f"loop{index}", [len(graph.tensors)]
@@ -280,6 +280,6 @@ def test_the_first_of_many_problems_are_shown_and_the_rest_is_counted(tmp_path: 
 
     path = tmp_path / "model.tflite"
     path.write_bytes(changed(broken))
-    with pytest.raises(ModelError, match=r"51 operators are not supported: 't3' \(SVDF\).*; and \d+ more") as raised:
+    with pytest.raises(ModelError, match=r"51 operators are not supported: 't3' \(WHERE\).*; and \d+ more") as raised:
         load_model(path)
     assert len(str(raised.value).removeprefix(f"{path}: ")) < 500

@@ -132,12 +132,14 @@ CONVERTERS: Mapping[str, CallConverter] = {
 }
 """The converters by the operator's name in the schema."""
 
+MOST = 1 << 20
+"""More operands than an operator has."""
 OPERANDS: Mapping[str, tuple[str, range]] = {
     name: (text, counts)
     for text, counts, names in (
         ("1", range(1, 2), "ABS CEIL COS EXP FLOOR HARD_SWISH LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG ROUND SIGN SIN"),
         ("1", range(1, 2), "SQRT TANH"),
-        ("1 or more", range(1, 1 << 31), "ADD_N CONCATENATION PACK WHILE"),
+        ("1 or more", range(1, MOST), "ADD_N CONCATENATION PACK WHILE"),
         ("2", range(2, 3), "ADD ATAN2 BITWISE_XOR DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL"),
         ("2", range(2, 3), "LOGICAL_AND LOGICAL_OR MAXIMUM MINIMUM MUL NOT_EQUAL POW RIGHT_SHIFT"),
         ("2", range(2, 3), "SQUARED_DIFFERENCE SUB"),

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from zeropoint.frontend.errors import NodeError
+from zeropoint.frontend.errors import NodeError, listed
 from zeropoint.frontend.litert import computed_parts
 from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.node import axis_of
@@ -66,6 +66,11 @@ def transpose(call: Call) -> SSAValue:
 def concatenation(call: Call) -> SSAValue:
     """CONCATENATION."""
     values = call.operands()
+    shapes = [list(shape_of(value)) for value in values]
+    if len({len(shape) for shape in shapes}) > 1:
+        raise NodeError(
+            f"found operands of shapes {listed([str(shape) for shape in shapes])}, expected as many dimensions of each"
+        )
     axis = axis_of(int(call.option("axis")), len(shape_of(values[0])))
     return call.bounded_elements(call.build.insert(ConcatenateOp(values, axis)))
 
