@@ -172,6 +172,8 @@ def chosen(call: Call) -> SSAValue:
         raise NodeError(
             f"found branches with results {shapes[0]} and {shapes[1]}, expected one shape, because shapes are static"
         )
+    if values[0] is values[1]:
+        return values[0]
     return call.onnx("Where", call.build.reshape(condition, ()), *values)
 
 

@@ -95,6 +95,10 @@ class _Flattened:
     """The values of variables before the first run."""
     count: int = 0
     """The number of operators, also of those in loops."""
+    made: dict[tuple[int, ...], list[int]] = field(default_factory=dict[tuple[int, ...], list[int]])
+    """The results of branches without variables, by the number of the graph and its operands."""
+    reads: int = 0
+    """The number of reads of variables."""
 
     def add(self, scope: _Scope) -> list[int]:
         """Include the operators of a graph. Returns its outputs."""
@@ -149,15 +153,26 @@ class _Flattened:
 
     def inside(self, scope: _Scope) -> LiteRtGraph:
         """A graph that stays one: its operators, inputs and outputs, without handles of variables."""
-        outside, self.operators = self.operators, list[Operator]()
+        outside, self.operators, made = self.operators, list[Operator](), self.made
+        self.made = {}  # what a loop computes is not known outside of it
         inputs = [(name, self.index(scope, index)) for name, index in scope.graph.inputs if index not in scope.handles]
         results = self.add(scope)
         names = [(name, index) for name, index in scope.graph.outputs]
         outputs = [
             (name, found) for (name, index), found in zip(names, results, strict=True) if index not in scope.handles
         ]
-        made, self.operators = self.operators, outside
-        return LiteRtGraph(self.tensors, made, inputs, outputs)
+        inner, self.operators, self.made = self.operators, outside, made
+        return LiteRtGraph(self.tensors, inner, inputs, outputs)
+
+    def branch(self, number: int, inner: _Scope, given: Sequence[int]) -> list[int]:
+        """Include the operators of a branch, once for the same operands: IFs in each other may repeat their graphs."""
+        key = (number, *given)
+        if key not in self.made:
+            reads, results = self.reads, self.add(inner)
+            if reads != self.reads:
+                return results  # what a variable holds depends on when it is read
+            self.made[key] = results
+        return self.made[key]
 
     def index(self, scope: _Scope, index: int) -> int:
         """A tensor of a graph as one of the result; -1 for an omitted operand."""
@@ -195,6 +210,7 @@ def _handle(_: _Flattened, operator: Operator, scope: _Scope) -> None:
 def _read(found: _Flattened, operator: Operator, scope: _Scope) -> None:
     """READ_VARIABLE: the input of that name, or the value that was assigned before."""
     name = scope.variable(operator)
+    found.reads += 1
     (result,) = operator.outputs
     if name in found.values:
         found.same_types(found.values[name], scope.graph.tensors[result], f"variable '{name}'")
@@ -277,7 +293,7 @@ def _if(found: _Flattened, operator: Operator, scope: _Scope) -> None:
         branch = _graph_of(found, operator, number, "branch", len(operator.outputs))
         inner = found.entered(branch, operator, scope, given)
         inner.known.update((index, value) for (_, index), value in zip(branch.inputs, given, strict=True))
-        results.append(found.add(inner))
+        results.append(found.branch(number, inner, given))
     for index, *values in zip(operator.outputs, *results, strict=True):
         result = found.index(scope, index)
         for value in values:
