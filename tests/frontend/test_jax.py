@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import zeropoint as zp
+from zeropoint.frontend import ModelError
 
 # As `jax.jit(apply).lower(params, image).as_text(debug_info=True)` prints it (JAX 0.10), without what repeats.
 TEXT = """#loc1 = loc("params['b']")
@@ -38,6 +41,43 @@ WEIGHTS = {"params.b": np.float32([1, 2, 3]), "params.w": np.arange(12, dtype=np
 
 def expected() -> Any:
     return IMAGE @ WEIGHTS["params.w"] + WEIGHTS["params.b"]
+
+
+# As JAX 0.10 prints a call of LAPACK, without what repeats.
+CALL = """func.func @main(%arg0: tensor<3x3xf32>) -> tensor<3x3xf32> {
+  %0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%arg0) {backend_config = "", mhlo.backend_config = {uplo = 76 : ui8},
+      operand_layouts = [dense<[0, 1]> : tensor<2xindex>], output_operand_aliases = [#stablehlo.output_operand_alias<
+      output_tuple_indices = [0], operand_index = 0, operand_tuple_indices = []>], result_layouts = [dense<[0, 1]> :
+      tensor<2xindex>, dense<> : tensor<0xindex>], sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([k, l], [])
+      {i=3, j=3, k=3, l=3}, custom>} : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<i32>) loc("jit(f)/cholesky")
+  return %0#0 : tensor<3x3xf32>
+}"""
+REFUSED = {
+    CALL: "stablehlo.custom_call 'jit(f)/cholesky': found a call of 'lapack_spotrf_ffi', expected ops of StableHLO; "
+    "JAX computes matrix decompositions with LAPACK: compute it outside of the function, and give the function its",
+    CALL.replace("lapack_spotrf_ffi", "xla_ffi_python_cpu_callback"): "expected ops of StableHLO; leave callbacks",
+    CALL.replace("lapack_spotrf_ffi", "mine"): "found a call of 'mine', expected ops of StableHLO; write the function",
+    """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = chlo.zeta %x, %x : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }""": "text:2:12: custom op 'chlo.zeta' is unknown, expected an op that zeropoint has; jax.export replaces",
+    """module {
+      sdy.mesh @empty = <["x"=1]>
+    }""": "text:2:7: Dialect `sdy' not found for custom op 'sdy.mesh', expected StableHLO; if JAX wrote it, leave",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_only_jax_runs_is_refused_with_what_to_do(text: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(REFUSED[text])):
+        zp.load(text)
+
+
+def test_an_artifact_with_a_call_of_lapack_is_refused_with_what_to_do() -> None:
+    """`jax.export.export(jax.jit(jnp.linalg.eigvals))(...).mlir_module_serialized` of JAX 0.10."""
+    pytest.importorskip("torch_mlir", reason="C++ StableHLO comes with torch-mlir")
+    with pytest.raises(ModelError, match="found ops or attributes of dialect 'sdy', expected StableHLO; JAX writes"):
+        zp.load(Path(__file__).parent / "jax" / "call.mlirbc")
 
 
 def test_inputs_and_outputs_have_the_names_of_the_function() -> None:

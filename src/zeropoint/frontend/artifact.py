@@ -63,6 +63,11 @@ def _text(path: Path) -> str:
         found = _ERROR.search(done.stderr)
         if done.returncode == NO_MEMORY or _NO_MEMORY.search(done.stderr):
             raise _unread(path, f" with {bytes_text(memory)} of memory")
+        if found and "dialect 'sdy' is unknown" in found[1]:
+            raise ModelError(
+                f"{path}: found ops or attributes of dialect 'sdy', expected StableHLO; JAX writes them for calls of "
+                "LAPACK, shardings and callbacks, which a program cannot have"
+            )
         raise _unread(path, f" ({found[1]})" if found else "")
     return done.stdout
 

@@ -12,12 +12,12 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from zeropoint.errors import UnreadableFile
 from zeropoint.frontend.constants import Constant, with_constants
 from zeropoint.frontend.errors import ModelError
+from zeropoint.frontend.foreign_calls import refuse_calls, unread_text
 from zeropoint.frontend.jax import named_as_in_text
 from zeropoint.frontend.ranks import UnrankedInputs, with_ranks
 from zeropoint.ir.files import load_program
 from zeropoint.ir.locations import text_position
 from zeropoint.ir.program import Program
-from zeropoint.ir.syntax_errors import syntax_message
 from zeropoint.ir.tensors import UnheldType
 from zeropoint.ir.text import parse_program
 from zeropoint.progress import phase
@@ -55,7 +55,9 @@ def _imported(
 ) -> Program:
     try:
         with phase(f"read {Path(source).name}"):
-            expanded = from_reference_forms(legalize_real_math(legalize_chlo(read())))
+            given = read()
+            refuse_calls(given)
+            expanded = from_reference_forms(legalize_real_math(legalize_chlo(given)))
         program = with_constants(with_ranks(named_as_in_text(expanded), shapes), constants)
         inputs = _inputs(program)
     except UnreadableFile as error:
@@ -64,7 +66,7 @@ def _imported(
         raise UnrankedInputs(error.names, error.types, str(error.position or source)) from error
     except ParseError as error:
         line, column = _line_and_column(error)
-        raise ModelError(f"{source}:{line}:{column}: {syntax_message(error)}") from error
+        raise ModelError(f"{source}:{line}:{column}: {unread_text(error)}") from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{source}: found bytes that are not text, expected MLIR") from error
     except (VerifyException, TypeError, ValueError, KeyError) as error:

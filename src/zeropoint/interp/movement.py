@@ -9,65 +9,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
-from zeropoint.interp.binding import ArrayFunction, Binary, Scope, Unary
-from zeropoint.ir.stablehlo import BroadcastInDimOp, ConcatenateOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
+from zeropoint.interp.binding import ArrayFunction, Binary, Scope
+from zeropoint.ir.evaluation import MOVEMENT
+from zeropoint.ir.stablehlo import PadOp
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.tensors import Array, shape_of
+from zeropoint.ir.tensors import Array
 from zeropoint.limits import afford
 
 
-def broadcast_in_dim(op: BroadcastInDimOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[operand_index], operand_index[d] = 0 if dim(operand, d) = 1, else
-    result_index[broadcast_dimensions[d]] (C5). The result is a read-only view.
-    """
-    dims, shape = array_values(op.broadcast_dimensions), shape_of(op.result)
-    order = sorted(range(len(dims)), key=dims.__getitem__)
-
-    def run(operand: Array) -> Array:
-        aligned = [1] * len(shape)
-        for source, target in enumerate(dims):
-            aligned[target] = operand.shape[source]
-        return np.broadcast_to(operand.transpose(order).reshape(aligned), shape)
-
-    return run
-
-
-def reshape(op: ReshapeOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[operand_index], with both indices at the same position in row-major order (C2)."""
-    shape = shape_of(op.result)
-    return lambda operand: operand.reshape(shape)
-
-
-def transpose(op: TransposeOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[operand_index], result_index[d] = operand_index[permutation[d]] (C3)."""
-    permutation = array_values(op.permutation)
-    return lambda operand: operand.transpose(permutation)
-
-
-def reverse(op: ReverseOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[operand_index], operand_index[d] = dim(result, d) - result_index[d] - 1 for d in
-    dimensions; a view.
-    """
-    dimensions = array_values(op.dimensions)
-    return lambda operand: np.flip(operand, dimensions)
-
-
-def concatenate(op: ConcatenateOp, scope: Scope) -> ArrayFunction:
-    """result = the inputs concatenated along `dimension` (C6)."""
-    dimension = int(op.dimension.value.data)
-
-    def run(*inputs: Array) -> Array:
-        return np.concatenate(inputs, axis=dimension)
-
-    return run
-
-
-def slice_(op: SliceOp, scope: Scope) -> Unary:
-    """result[result_index] = operand[start_indices + result_index * strides], within limit_indices (C5); a view."""
-    bounds = zip(array_values(op.start_indices), array_values(op.limit_indices), array_values(op.strides), strict=True)
-    index = tuple(slice(start, limit, stride) for start, limit, stride in bounds)
-    return lambda operand: operand[index]
+def moved(op: Operation, scope: Scope) -> ArrayFunction:
+    """An op that only moves elements, without others."""
+    return MOVEMENT[type(op)](op)
 
 
 def pad(op: PadOp, scope: Scope) -> Binary:

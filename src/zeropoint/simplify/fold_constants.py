@@ -14,10 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
-from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, RewritePattern
@@ -25,106 +22,35 @@ from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, 
 from zeropoint.ir.annotations import PINNED
 from zeropoint.ir.constants import broadcast_array, constant_array, constant_op, constant_reader
 from zeropoint.ir.dead_code import remove_dead_ops
-from zeropoint.ir.functions import function_name
+from zeropoint.ir.evaluation import function_of
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import UniformQuantizedType
 from zeropoint.ir.quant.channel_scales import reshaped_scales, reversed_scales, transposed_scales
 from zeropoint.ir.stablehlo import (
-    AddOp,
     BinaryOp,
     BroadcastInDimOp,
     ConcatenateOp,
     ConstantOp,
     ConvertOp,
     ConvolutionOp,
-    DivideOp,
     DotGeneralOp,
-    MaximumOp,
-    MinimumOp,
-    MultiplyOp,
     ReduceOp,
     ReshapeOp,
     ReverseOp,
     SliceOp,
-    SubtractOp,
     TransposeOp,
     UnaryOp,
 )
 from zeropoint.ir.stablehlo.arrays import array_values
-from zeropoint.ir.stablehlo.bodies import body_op
-from zeropoint.ir.tensors import Array, element_dtype, element_of, shape_of
+from zeropoint.ir.tensors import Array, element_of, shape_of
 from zeropoint.ir.weights import Weights
-from zeropoint.numerics.functions import UNARY
 from zeropoint.simplify.joined_pins import has_pins, joined_pin
 from zeropoint.simplify.statements import rewrite
-
-FOLDERS: dict[type[Operation], Callable[[Operation, tuple[Array, ...]], Array | None]] = {
-    AddOp: lambda _, operands: operands[0] + operands[1],
-    BroadcastInDimOp: lambda op, operands: _broadcast(op, operands[0]),
-    ConcatenateOp: lambda op, operands: _joined(op, operands),
-    DivideOp: lambda _, operands: operands[0] / operands[1],
-    MaximumOp: lambda _, operands: np.maximum(*operands),
-    MinimumOp: lambda _, operands: np.minimum(*operands),
-    MultiplyOp: lambda _, operands: operands[0] * operands[1],
-    ReduceOp: lambda op, operands: _reduced(op, operands),
-    SubtractOp: lambda _, operands: operands[0] - operands[1],
-}
-
-
-def _function(op: Operation) -> Callable[[Array], Array] | None:
-    """The function of one array that an op of one operand computes, as in the interpreter; None for other ops.
-
-    The function must not refer to the program, which it outlives: large results are computed again at each look-up.
-    """
-    if isinstance(op, ReshapeOp):
-        return partial(np.reshape, shape=shape_of(op.result))
-    if isinstance(op, ReverseOp):
-        return partial(np.flip, axis=array_values(op.dimensions))
-    if isinstance(op, TransposeOp):
-        return partial(np.transpose, axes=op.permutation.get_values())
-    if isinstance(op, SliceOp):
-        bounds = (array_values(each) for each in (op.start_indices, op.limit_indices, op.strides))
-        return itemgetter(tuple(slice(*each) for each in zip(*bounds, strict=True)))
-    if isinstance(op, ConvertOp):
-        return partial(_converted, element_dtype(element_of(op.result)))
-    return UNARY.get(function_name(op)) if isinstance(op, UnaryOp) else None
-
-
-def _converted(dtype: np.dtype[Any], array: Array) -> Array:
-    return array.astype(dtype)
 
 
 def _made(function: Callable[[Array], Array], read: Callable[[], Array]) -> Array:
     """Read a constant and apply a function to it."""
     return function(read())
-
-
-def _broadcast(op: Operation, array: Array) -> Array:
-    assert isinstance(op, BroadcastInDimOp)
-    return np.broadcast_to(op.aligned(array), shape_of(op.result))
-
-
-def _joined(op: Operation, operands: tuple[Array, ...]) -> Array | None:
-    """The concatenation; None if operands have pinned parameters that the result cannot have."""
-    assert isinstance(op, ConcatenateOp)
-    if has_pins(op) and joined_pin(op) is None:
-        return None
-    return np.concatenate(operands, op.dimension.value.data)
-
-
-def _reduced(op: Operation, operands: tuple[Array, ...]) -> Array | None:
-    """A sum, maximum or minimum along dimensions, computed in f64, then rounded; None for other bodies."""
-    assert isinstance(op, ReduceOp)
-    combined = body_op(op.body)
-    rule = None if combined is None or len(operands) != 2 else REDUCED.get(combined)
-    array, start = operands[0], operands[-1]
-    if rule is None or not array.size:
-        return None
-    found = rule.reduce(array.astype(np.float64), tuple(array_values(op.dimensions)))
-    return rule(found, np.float64(start)).astype(array.dtype)
-
-
-REDUCED: dict[type[Operation], np.ufunc] = {AddOp: np.add, MaximumOp: np.maximum, MinimumOp: np.minimum}
 
 
 def _stays(op: Operation) -> bool:
@@ -152,30 +78,31 @@ def _carry_pinned(op: ReshapeOp | TransposeOp | ReverseOp, folded: ConstantOp) -
 
 def _spread(op: Operation) -> BroadcastInDimOp | None:
     """The broadcast that an elementwise function reads; None for other ops."""
-    spread = op.operands[0].owner if isinstance(op, ConvertOp | UnaryOp) else None
+    spread = op.operands[0].owner if isinstance(op, UnaryOp) else None
     return spread if isinstance(spread, BroadcastInDimOp) else None
 
 
 @dataclass
 class FoldConstant(RewritePattern):
-    """op(constants) -> constant, for the ops in `FOLDERS`."""
+    """op(constants) -> constant, for arithmetic, reductions, concatenations and broadcasts."""
 
     weights: Weights
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Fold one op."""
-        folder = FOLDERS.get(type(op))
-        if folder is None or _stays(op):
+        if not isinstance(op, BinaryOp | BroadcastInDimOp | ConcatenateOp | ReduceOp) or _stays(op):
             return
+        pinned = joined_pin(op) if isinstance(op, ConcatenateOp) else None
+        if isinstance(op, ConcatenateOp) and has_pins(op) and pinned is None:
+            return  # the result cannot have the pinned parameters of the operands
         arrays = [constant_array(operand, self.weights) for operand in op.operands]
         if isinstance(op, BinaryOp) and any(array is not None for array in arrays):
             arrays = [broadcast_array(operand, self.weights) for operand in op.operands]
         known = tuple(array for array in arrays if array is not None)
-        found = folder(op, known) if len(known) == len(arrays) and known[0].dtype.kind == "f" else None
-        if found is None:
+        function = function_of(op) if len(known) == len(arrays) and known[0].dtype.kind == "f" else None
+        if function is None:
             return
-        folded = constant_op(found, self.weights, location=op.location)
-        pinned = joined_pin(op) if isinstance(op, ConcatenateOp) else None
+        folded = constant_op(function(*known), self.weights, location=op.location)
         if pinned is not None:
             folded.attributes[PINNED] = pinned
         rewriter.replace(op, folded)
@@ -189,7 +116,8 @@ class FoldFunction(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Fold one op. If it reads a broadcast constant, the result is broadcast instead."""
-        function, spread = _function(op), _spread(op)
+        folds = isinstance(op, ReshapeOp | ReverseOp | SliceOp | TransposeOp | UnaryOp)
+        function, spread = function_of(op) if folds else None, _spread(op)
         if function is None or not isinstance(element_of(op.results[0]), AnyFloat):
             return
         read = constant_reader(op.operands[0] if spread is None else spread.operand, self.weights)

@@ -64,6 +64,7 @@ from zeropoint.solve.bodies import check_contractions
 from zeropoint.solve.classes import real_range
 from zeropoint.solve.composed import is_composed
 from zeropoint.solve.errors import PropagationError
+from zeropoint.solve.quantized_files.casts_beside_floats import has_other_readers, rescaled, saturates
 from zeropoint.solve.quantized_files.quantized_twice import casts_of_floats, copied, has_other_integers, read_unrounded
 from zeropoint.solve.rescale import rescale_region
 from zeropoint.solve.value_constraint import ValueConstraint
@@ -94,6 +95,8 @@ class Constraints:
     copies: list[ReshapeOp] = field(default_factory=list[ReshapeOp])  # `quantized_files/quantized_twice.py`
     unrounded: frozenset[tuple[Operation, int]] = frozenset()
     """The operands, by op and index, that the model reads beside a cast of the same value, not through the cast."""
+    rescales: list[QuantizeRegionOp] = field(default_factory=list[QuantizeRegionOp])
+    """Casts beside which others read more than the cast's type holds (`quantized_files/casts_beside_floats.py`)."""
 
     def of(self, value: SSAValue) -> ValueConstraint:
         """The constraint of a value. Adds an empty one if there is none."""
@@ -269,11 +272,26 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
             return requantized(value, pinned, element, op)
         constraints.copies.append(copied(value, op))
         value = constraints.copies[-1].result
+    elif pinned is None and isinstance(element, UniformQuantizedType) and ANNOTATED not in op.attributes:
+        value = _beside_floats(value, element, op, constraints)
     _state_element(constraints, root(value), op.operands[0], op)
     if isinstance(element, UniformQuantizedType) and constraints.holds(element) and ANNOTATED not in op.attributes:
         # The pair is put back later if the value gets no quantized type, because the model rounds here.
         constraints.simulated[root(value)] = element
     return value
+
+
+def _beside_floats(value: SSAValue, element: UniformQuantizedType, op: Operation, constraints: Constraints) -> SSAValue:
+    """The value to which a pair of casts gives its type: another one if others read more than the type holds."""
+    start = root(value)
+    known = constraints.get(start)
+    if known is None or not saturates(known, element) or not has_other_readers(start, op, constraints.unrounded):
+        return value
+    if op.operands[0].owner in constraints.apart:
+        constraints.copies.append(copied(value, op))
+        return constraints.copies[-1].result
+    constraints.rescales.append(rescaled(value, known, element, op))
+    return constraints.rescales[-1].outputs[0]
 
 
 def _pinned(constraints: Constraints, value: SSAValue) -> UniformQuantizedType | None:

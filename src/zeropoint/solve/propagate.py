@@ -62,6 +62,7 @@ from zeropoint.solve.kernel import ChosenKernel
 from zeropoint.solve.masks.hidden_results import keep_hidden_results
 from zeropoint.solve.operands import operand_type, real_bias_facts, weight_facts
 from zeropoint.solve.parts.joins import settle_kernels
+from zeropoint.solve.quantized_files.casts_beside_floats import drop_rescales_of_floats
 from zeropoint.solve.quantized_files.changes_of_type import rescale_between_casts
 from zeropoint.solve.quantized_files.model_rounding import round_as_the_model
 from zeropoint.solve.quantized_files.quantized_twice import drop_copies
@@ -341,6 +342,7 @@ def propagate(
     _leave_to_casts(program, {kernel.region for kernel in kernels}, constraints)
     round_as_the_model(program, graph, constraints)
     drop_copies(constraints.copies)
+    drop_rescales_of_floats(constraints.rescales, joined)
     remove_dead_ops(program.entry)
     program.module.attributes[TARGET] = StringAttr(target.name)
     program.module.attributes[PROFILE] = StringAttr(profile or target.profile)

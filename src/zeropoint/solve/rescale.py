@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from zeropoint.ir.annotations import RESCALE, Fact, state_facts
 from zeropoint.ir.locations import location_of, written_name
 from zeropoint.ir.quant import QuantizeRegionOp, ReturnOp, UniformQuantizedType
+from zeropoint.ir.tensors import element_of
 
 RESCALE_KERNEL = "rescale"
 """The logical kernel of a rescale."""
@@ -27,16 +28,18 @@ def is_rescale(op: object) -> bool:
 
 
 def rescale_region(
-    value: SSAValue, given: UniformQuantizedType, wanted: UniformQuantizedType, demands: tuple[str, str]
+    value: SSAValue, given: UniformQuantizedType | None, wanted: UniformQuantizedType, demands: tuple[str, str]
 ) -> QuantizeRegionOp:
-    """A region that converts `value` from one type to another.
+    """A region that converts `value` from one type to another. Without a given type, it takes the type of the value.
 
     `demands` are the two conflicting demands, of the value and of its reader. They are recorded on the region. Raises
     VerifyException for invalid types.
     """
     block = Block(arg_types=[value.type])
     block.add_op(ReturnOp([block.args[0]]))
-    region = QuantizeRegionOp([value], [value.type], RESCALE_KERNEL, [given], [wanted], Region(block))
+    region = QuantizeRegionOp(
+        [value], [value.type], RESCALE_KERNEL, [given or element_of(value)], [wanted], Region(block)
+    )
     region.location = location_of(value)
     has, required = demands
     region.attributes[RESCALE] = StringAttr(f"'{written_name(value)}': {has}; {required}")

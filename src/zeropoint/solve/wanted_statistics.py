@@ -10,8 +10,9 @@ are excluded:
 Some excluded values are observed because their range has an effect (`side_ranges`). The variances of the rows of a
 normalization, the operands of functions and the quotients of two values are observed to judge the width of an operand
 (`function_widths`), also if they stay float. The values inside a user's composites are observed, because parts of it
-may become kernels (`composed.py`). A model that states all ranges that kernels need is not observed at all: it needs no
-data.
+may become kernels (`composed.py`). A value that the model rounds for some of its readers is observed for the others
+(`quantized_files/casts_beside_floats.py`). Any other model that states all ranges that kernels need is not observed at
+all. Neither needs data.
 
 Source: "MLIR Quantization", section "Solver tools", instrument: at points where statistics may yield solutions.
 """
@@ -71,6 +72,7 @@ def wanted_statistics(target: Target) -> Callable[[Program], Callable[[SSAValue]
             asked += _inner(copy)
         if target.least_sqnr and asked:
             asked += [*variances, *(value for value in _judged(copy) if not _is_stated(value, constraints))]
+        asked += _read_beside_casts(constraints)
         wanted = {original[value] for value in asked if value in original}
         return wanted.__contains__
 
@@ -109,6 +111,13 @@ def _wanted(program: Program, target: Target, constraints: Constraints) -> list[
         ]
         asked += [value for value in side if not _is_stated(value, constraints)]
     return asked
+
+
+def _read_beside_casts(constraints: Constraints) -> list[SSAValue]:
+    """The values that the model rounds to a type for some readers, while others read them as they are."""
+    read = {op.operands[index] for op, index in constraints.unrounded}
+    pinned = (value for value, known in constraints.of_value.items() if known.pinned is not None)
+    return [value for value in pinned if value in read and not is_constant(value)]
 
 
 def _judged(program: Program) -> Iterator[SSAValue]:

@@ -19,7 +19,10 @@ QUANTIZED = (0.05, 3)
 
 
 class Graph:
-    """A graph of a file: tensors by name, f32 of shape [1, 4] or i8 with a scale and a zero point."""
+    """A graph of a file: tensors by name, f32 of shape [1, 4] or i8 with a scale and a zero point.
+
+    Names that start with `b:`, `i:`, `c:` and `s:` are booleans, i32, complex numbers, and variables.
+    """
 
     def __init__(self, file: File, name: str, inputs: Sequence[str], outputs: Sequence[str]):
         self.file, self.tables, self.names = file, schema().SubGraphT(), dict[str, int]()
@@ -34,7 +37,7 @@ class Graph:
         tensor = schema().TensorT()
         types = schema().TensorType
         tensor.name, tensor.shape, tensor.buffer = name, list(SHAPE), 0
-        kinds = {"s:": types.RESOURCE, "b:": types.BOOL, "q:": types.INT8}
+        kinds = {"s:": types.RESOURCE, "b:": types.BOOL, "q:": types.INT8, "c:": types.COMPLEX64, "i:": types.INT32}
         tensor.type = kinds.get(name[:2], types.FLOAT32)
         if name.startswith("s:"):
             tensor.shape = []
@@ -48,6 +51,11 @@ class Graph:
         self.tables.tensors.append(tensor)
         self.names[name] = len(self.names)
         return self.names[name]
+
+    def shaped(self, name: str, shape: Sequence[int]) -> str:
+        """A tensor with another shape."""
+        self.tables.tensors[self.tensor(name)].shape = list(shape)
+        return name
 
     def then(self, op: str, inputs: Sequence[str], outputs: Sequence[str], options: Any = None) -> None:
         found = schema().OperatorT()

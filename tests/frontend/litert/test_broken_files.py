@@ -17,6 +17,7 @@ from zeropoint.cli import main
 from zeropoint.export import ExportError
 from zeropoint.export.litert.runtime import LiteRTFile
 from zeropoint.frontend import ModelError, load_model
+from zeropoint.frontend.litert.converters import CONVERTERS
 
 X = Port((1, 4), "int8", (0.5,), (3,))
 WEIGHTS = Port((3, 4), "int8", (0.25,) * 3, (0,) * 3, np.arange(12).reshape(3, 4) - 6, 0)
@@ -65,7 +66,7 @@ def with_circle(tables: Any) -> None:
 
 
 def with_code(tables: Any) -> None:
-    tables.operatorCodes[0].builtinCode = tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHILE
+    tables.operatorCodes[0].builtinCode = tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHERE
 
 
 def with_custom_code(tables: Any) -> None:
@@ -139,7 +140,7 @@ BROKEN = {
     with_buffer: "tensor 't1': found buffer 99",
     with_operand: "found tensor 77 as an operand, expected",
     with_circle: "found a use of 't3', which no earlier node computes",
-    with_code: "1 operator is not supported: 't3' (WHILE)",
+    with_code: "1 operator is not supported: 't3' (WHERE)",
     with_custom_code: "1 operator is not supported: 't3' (MyOperator)",
     with_scales: "found 7 scales",
     with_zero_scale: "tensor 't0': found scale 0, expected finite numbers above 0",
@@ -248,13 +249,29 @@ def test_a_signature_of_tensors_that_the_file_does_not_have(tmp_path: Path) -> N
         LiteRTFile(path)
 
 
+@pytest.mark.parametrize("name", sorted(CONVERTERS))
+@pytest.mark.parametrize("inputs", [[], [0], [0] * 2, [0] * 3, [0] * 4, [-1], [0, -1], [-1, 0, 0]])
+def test_an_operator_with_other_operands_is_named(name: str, inputs: list[int], tmp_path: Path) -> None:
+    """Some ended in the general line of a file that cannot be read."""
+
+    def broken(tables: Any) -> None:
+        code, operator = tables.operatorCodes[0], tables.subgraphs[0].operators[0]
+        number = getattr(schema.BuiltinOperator, name, schema.BuiltinOperator.CUSTOM)
+        code.builtinCode, code.deprecatedBuiltinCode, code.customCode = number, min(number, 127), name.encode()
+        operator.inputs, operator.builtinOptions, operator.builtinOptionsType = inputs, None, 0
+
+    said = refusal(changed(broken), tmp_path / "model.tflite")
+    assert "unreadable" not in said
+    assert name in said or not said or said.startswith("stablehlo.")
+
+
 def test_the_first_of_many_problems_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
     import copy
 
     def broken(tables: Any) -> None:
         graph = tables.subgraphs[0]
-        tables.operatorCodes[0].builtinCode = schema.BuiltinOperator.WHILE
-        tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHILE
+        tables.operatorCodes[0].builtinCode = schema.BuiltinOperator.WHERE
+        tables.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.WHERE
         for index in range(50):
             result, operator = copy.deepcopy(graph.tensors[3]), copy.deepcopy(graph.operators[0])
             result.name, operator.outputs = f"loop{index}", [len(graph.tensors)]
@@ -263,6 +280,6 @@ def test_the_first_of_many_problems_are_shown_and_the_rest_is_counted(tmp_path: 
 
     path = tmp_path / "model.tflite"
     path.write_bytes(changed(broken))
-    with pytest.raises(ModelError, match=r"51 operators are not supported: 't3' \(WHILE\).*; and \d+ more") as raised:
+    with pytest.raises(ModelError, match=r"51 operators are not supported: 't3' \(WHERE\).*; and \d+ more") as raised:
         load_model(path)
     assert len(str(raised.value).removeprefix(f"{path}: ")) < 500

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import onnx.parser
 import pytest
+from onnx import helper
 
 from frontend.onnx.models import assert_same_as_onnxruntime, random
+from zeropoint.frontend.onnx.bodies import graphs_inside
+from zeropoint.frontend.onnx.nested_names import make_names_unique
 from zeropoint.ir.tensors import Array
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -42,3 +46,20 @@ CASTS = f"""g (float[3] x) => (float[3] y) <float zero = {{0.0}}>
 def test_graphs_that_define_the_same_names_have_their_own_values(text: str, sign: int, tmp_path: Path) -> None:
     x: Array = abs(random(3)) * sign
     assert_same_as_onnxruntime(onnx.parser.parse_model(HEADER + text), tmp_path, {"x": x.astype("float32")})
+
+
+def renaming(count: int) -> float:
+    """The processor time for as many graphs that define one name."""
+    branch = helper.make_graph([helper.make_node("Neg", ["x"], ["p"])], "branch", [], [])
+    nodes = [helper.make_node("If", ["c"], [f"y{n}"], then_branch=branch, else_branch=branch) for n in range(count)]
+    graph = helper.make_graph(nodes, "g", [], [])
+    start = process_time()
+    make_names_unique(graph)
+    spent = process_time() - start
+    assert len({inner.node[0].output[0] for inner in graphs_inside(graph)}) == 2 * count
+    return spent
+
+
+def test_one_name_in_thousands_of_graphs_takes_linear_time() -> None:
+    """14 Ifs in each other, each in both branches of the one around it, have some 30,000 graphs."""
+    assert renaming(8000) < 8 * max(renaming(2000), 0.02)

@@ -6,7 +6,7 @@ pinned in the same way after they are computed. A converter only builds the floa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,10 @@ ACTIVATIONS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0),
 """Bounds of the clamping fused activation functions: RELU, RELU_N1_TO_1, RELU6."""
 
 
+def _none(operators: Sequence[Operator]) -> None:
+    """Convert no operators."""
+
+
 @dataclass
 class CallValues:
     """The values converted so far, by tensor index."""
@@ -42,6 +46,8 @@ class CallValues:
     found: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
     exact: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
     """Values of quantized tensors before the casts that pin them, where these change no number."""
+    convert: Callable[[Sequence[Operator]], None] = field(default=_none)
+    """Converts the operators of a graph where the builder is."""
 
     def pinned(self, value: SSAValue, kind: UniformQuantizedType) -> SSAValue:
         """The value after a quantize-dequantize pair of casts, which pins its type."""
@@ -64,7 +70,7 @@ class CallValues:
 
     def _why_missing(self, index: int) -> str:
         tensor = self.model.tensors[index]
-        if any(index in operator.outputs for operator in self.model.operators):
+        if any(index in operator.outputs for operator in self.model.every_operator()):
             return f"found a use of '{tensor.name}', which no earlier node computes; the file is broken"
         return (
             f"found 0 bytes in tensor '{tensor.name}', expected {tensor.stored_bytes} for {tensor.type_name} "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from zeropoint.frontend.litert import contractions, elementwise, movement, windows
+from zeropoint.frontend.litert import computed_parts, contractions, elementwise, loops, movement, spectra, windows
 from zeropoint.frontend.litert.elementwise import CallConverter, clipped, paired, reduction, same
 from zeropoint.ir.stablehlo import Atan2Op, ShiftRightArithmeticOp, XorOp
 
@@ -30,6 +30,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "DIV": same("Div"),
     "EXP": same("Exp"),
     "FLOOR": same("Floor"),
+    "FLOOR_DIV": elementwise.floor_div,
     "FLOOR_MOD": elementwise.floor_mod,
     "LOG": same("Log"),
     "MAXIMUM": same("Max"),
@@ -62,6 +63,11 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "RELU_N1_TO_1": clipped(-1.0, 1.0),
     "SOFTMAX": elementwise.softmax,
     "TANH": same("Tanh"),
+    # complex numbers
+    "COMPLEX_ABS": spectra.magnitude,
+    "IMAG": spectra.imaginary,
+    "REAL": spectra.real,
+    "RFFT2D": spectra.rfft2d,
     # pools and reductions
     "AVERAGE_POOL_2D": windows.average_pool,
     "MAX_POOL_2D": windows.max_pool,
@@ -81,12 +87,15 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "BROADCAST_TO": movement.broadcast_to,
     "CONCATENATION": movement.concatenation,
     "DEPTH_TO_SPACE": movement.depth_to_space,
+    "DYNAMIC_UPDATE_SLICE": computed_parts.updated,
     "EXPAND_DIMS": movement.expand_dims,
     "FILL": movement.fill,
     "MIRROR_PAD": movement.mirror_pad,
     "PACK": movement.pack,
     "PAD": movement.pad,
     "PADV2": movement.pad,
+    "RANGE": movement.counted,
+    "RANK": movement.rank,
     "RESHAPE": movement.reshape,
     "RESIZE_BILINEAR": movement.resize("linear"),
     "RESIZE_NEAREST_NEIGHBOR": movement.resize("nearest"),
@@ -101,7 +110,8 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "TILE": movement.tile,
     "TRANSPOSE": movement.transpose,
     "UNPACK": movement.unpack,
-    # conditions
+    "ZEROS_LIKE": movement.zeros_like,
+    # conditions and loops
     "EQUAL": same("Equal"),
     "GREATER": same("Greater"),
     "GREATER_EQUAL": same("GreaterOrEqual"),
@@ -113,6 +123,7 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "NOT_EQUAL": elementwise.not_equal,
     "SELECT": elementwise.select,
     "SELECT_V2": elementwise.select,
+    "WHILE": loops.while_,
     # types
     "CAST": elementwise.cast,
     "DENSIFY": elementwise.identity,
@@ -120,3 +131,20 @@ CONVERTERS: Mapping[str, CallConverter] = {
     "QUANTIZE": elementwise.identity,
 }
 """The converters by the operator's name in the schema."""
+
+MOST = 1 << 20
+"""More operands than an operator has."""
+OPERANDS: Mapping[str, tuple[str, range]] = {
+    name: (text, counts)
+    for text, counts, names in (
+        ("1", range(1, 2), "ABS CEIL COS EXP FLOOR HARD_SWISH LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG ROUND SIGN SIN"),
+        ("1", range(1, 2), "SQRT TANH"),
+        ("1 or more", range(1, MOST), "ADD_N CONCATENATION PACK WHILE"),
+        ("2", range(2, 3), "ADD ATAN2 BITWISE_XOR DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL"),
+        ("2", range(2, 3), "LOGICAL_AND LOGICAL_OR MAXIMUM MINIMUM MUL NOT_EQUAL POW RIGHT_SHIFT"),
+        ("2", range(2, 3), "SQUARED_DIFFERENCE SUB"),
+        ("3", range(3, 4), "IF SELECT SELECT_V2"),
+    )
+    for name in names.split()
+}
+"""How many operands an operator has, if its converter takes all of them: as text, and the numbers."""

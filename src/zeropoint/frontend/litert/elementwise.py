@@ -10,15 +10,29 @@ from math import prod
 
 import numpy as np
 from onnx import helper
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import AnyFloat, i1
 from xdsl.ir import Operation, SSAValue
 
 from zeropoint.frontend.errors import NodeError
 from zeropoint.frontend.litert.call import Call
+from zeropoint.frontend.litert.spectra import is_complex, part_of
 from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.frontend.onnx.ordering import sorted_first
 from zeropoint.frontend.onnx.tensors import element_of_dtype
-from zeropoint.ir.stablehlo import BinaryOp, ComparisonDirection, MultiplyOp, RsqrtOp, TransposeOp, XorOp
+from zeropoint.ir.stablehlo import (
+    AddOp,
+    BinaryOp,
+    ComparisonDirection,
+    DivideOp,
+    MinimumOp,
+    MultiplyOp,
+    RealOp,
+    RsqrtOp,
+    SignOp,
+    SubtractOp,
+    TransposeOp,
+    XorOp,
+)
 from zeropoint.ir.tensors import Array, element_of, shape_of
 
 CallConverter = Callable[[Call], "SSAValue | tuple[SSAValue, ...]"]
@@ -115,9 +129,25 @@ def floor_mod(call: Call) -> SSAValue:
     return call.onnx("Where", moves, call.onnx("Add", rest, divisor), rest)
 
 
+def floor_div(call: Call) -> SSAValue:
+    """FLOOR_DIV: the quotient, rounded down, as LiteRT finds it in f64 for f32."""
+    lhs, rhs = _wide(call)
+    rest = call.onnx("Mod", lhs, rhs, fmod=1)
+    quotient = call.build.apply(DivideOp, call.build.apply(SubtractOp, lhs, rest), rhs)
+    if isinstance(element_of(quotient), AnyFloat):
+        quotient = call.onnx("Round", quotient)
+    signs = [call.build.apply(SignOp, one) for one in (rest, rhs)]
+    # -1 where the signs of the rest and the divisor differ, and 0 elsewhere, also without a rest.
+    less = call.build.apply(MinimumOp, call.build.apply(MultiplyOp, *signs), call.build.splat(0, quotient))
+    return call.build.apply(AddOp, quotient, less)
+
+
 def cast(call: Call) -> SSAValue:
-    """CAST to the result's type."""
-    return call.onnx("Cast", call.operand(0), to=helper.np_dtype_to_tensor_dtype(call.result().dtype))
+    """CAST to the result's type. Of a complex number, the real part."""
+    value = call.operand(0)
+    if is_complex(value) and call.result().dtype.kind != "c":
+        value = part_of(value, RealOp, call.build)
+    return call.onnx("Cast", value, to=helper.np_dtype_to_tensor_dtype(call.result().dtype))
 
 
 def select(call: Call) -> SSAValue:
@@ -142,6 +172,8 @@ def chosen(call: Call) -> SSAValue:
         raise NodeError(
             f"found branches with results {shapes[0]} and {shapes[1]}, expected one shape, because shapes are static"
         )
+    if values[0] is values[1]:
+        return values[0]
     return call.onnx("Where", call.build.reshape(condition, ()), *values)
 
 
@@ -226,7 +258,12 @@ def _gathered_sizes(call: Call, axis: int) -> Array | None:
 
 def gather_nd(call: Call) -> SSAValue:
     """GATHER_ND: slices at index vectors."""
-    return call.onnx("GatherND", call.operand(0), call.operand(1))
+    value, indices = call.operand(0), call.operand(1)
+    if not shape_of(value) or not shape_of(indices):
+        raise NodeError(
+            f"found a table of {list(shape_of(value))} and indices {list(shape_of(indices))}, expected lists"
+        )
+    return call.onnx("GatherND", value, indices)
 
 
 def embedding_lookup(call: Call) -> SSAValue:

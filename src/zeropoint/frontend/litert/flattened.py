@@ -1,8 +1,9 @@
-"""One graph without other graphs and variables, of which a program has none.
+"""One graph without branches and variables, of which a program has none.
 
 - IF becomes the operators of both branches, and an IF for each result, whose operands are the condition and two values.
   All operators are pure, so the results are the same, and quantization needs no support for control flow. The ONNX
   importer does so, too.
+- WHILE keeps its condition and its body as graphs of its own, without variables and other graphs than loops in them.
 - A variable (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) of a streaming model becomes an input with its name, and an
   output `NAME_next`, the value for the next run. The values of the first run, which CALL_ONCE assigns, must be 0. A
   variable that only CALL_ONCE assigns is a constant.
@@ -92,6 +93,12 @@ class _Flattened:
     """The variables with a new value, in order."""
     first: dict[str, LiteRtTensor] = field(default_factory=dict[str, LiteRtTensor])
     """The values of variables before the first run."""
+    count: int = 0
+    """The number of operators, also of those in loops."""
+    made: dict[tuple[int, ...], list[int]] = field(default_factory=dict[tuple[int, ...], list[int]])
+    """The results of branches without variables, by the number of the graph and its operands."""
+    reads: int = 0
+    """The number of reads of variables."""
 
     def add(self, scope: _Scope) -> list[int]:
         """Include the operators of a graph. Returns its outputs."""
@@ -126,9 +133,46 @@ class _Flattened:
                 raise ModelError(f"variable '{name}': found a first value other than 0, expected zeros")
 
     def append(self, operator: Operator) -> None:
-        if len(self.operators) >= MOST_OPERATORS:
+        if self.count >= MOST_OPERATORS:
             raise ModelError(f"found more than {MOST_OPERATORS} operators, expected fewer; the file is broken")
-        self.operators.append(replace(operator, index=len(self.operators)))
+        self.operators.append(replace(operator, index=self.count))
+        self.count += 1
+
+    def entered(self, graph: LiteRtGraph, operator: Operator, scope: _Scope, given: Sequence[int]) -> _Scope:
+        """The scope of a graph whose inputs are the last of an operator's operands, of which `given` has the tensors.
+
+        Raises ModelError if they are stored otherwise.
+        """
+        inner = _Scope(graph, {}, scope.depth + 1)
+        outer = operator.inputs[len(operator.inputs) - len(given) :]
+        for (name, index), number, value in zip(graph.inputs, outer, given, strict=True):
+            self.same_types(value, graph.tensors[index], f"operand '{name}' of {operator.name}")
+            if number in scope.handles:
+                inner.handles[index] = scope.handles[number]
+        return inner
+
+    def inside(self, scope: _Scope) -> LiteRtGraph:
+        """A graph that stays one: its operators, inputs and outputs, without handles of variables."""
+        outside, self.operators, made = self.operators, list[Operator](), self.made
+        self.made = {}  # what a loop computes is not known outside of it
+        inputs = [(name, self.index(scope, index)) for name, index in scope.graph.inputs if index not in scope.handles]
+        results = self.add(scope)
+        names = [(name, index) for name, index in scope.graph.outputs]
+        outputs = [
+            (name, found) for (name, index), found in zip(names, results, strict=True) if index not in scope.handles
+        ]
+        inner, self.operators, self.made = self.operators, outside, made
+        return LiteRtGraph(self.tensors, inner, inputs, outputs)
+
+    def branch(self, number: int, inner: _Scope, given: Sequence[int]) -> list[int]:
+        """Include the operators of a branch, once for the same operands: IFs in each other may repeat their graphs."""
+        key = (number, *given)
+        if key not in self.made:
+            reads, results = self.reads, self.add(inner)
+            if reads != self.reads:
+                return results  # what a variable holds depends on when it is read
+            self.made[key] = results
+        return self.made[key]
 
     def index(self, scope: _Scope, index: int) -> int:
         """A tensor of a graph as one of the result; -1 for an omitted operand."""
@@ -166,6 +210,7 @@ def _handle(_: _Flattened, operator: Operator, scope: _Scope) -> None:
 def _read(found: _Flattened, operator: Operator, scope: _Scope) -> None:
     """READ_VARIABLE: the input of that name, or the value that was assigned before."""
     name = scope.variable(operator)
+    found.reads += 1
     (result,) = operator.outputs
     if name in found.values:
         found.same_types(found.values[name], scope.graph.tensors[result], f"variable '{name}'")
@@ -179,7 +224,7 @@ def _assign(found: _Flattened, operator: Operator, scope: _Scope) -> None:
     """ASSIGN_VARIABLE."""
     name = scope.variable(operator)
     if scope.depth:
-        raise ModelError(f"variable '{name}': found an ASSIGN_VARIABLE in a branch of an IF, expected it outside")
+        raise ModelError(f"variable '{name}': found an ASSIGN_VARIABLE in an IF or a WHILE, expected it outside")
     (_, value) = operator.inputs
     index = found.index(scope, value)
     if name in found.values:
@@ -202,23 +247,53 @@ def _call_once(found: _Flattened, operator: Operator, scope: _Scope) -> None:
             raise ModelError(f"CALL_ONCE: found {step.name}, expected only VAR_HANDLE and ASSIGN_VARIABLE")
 
 
+def _graph_of(found: _Flattened, operator: Operator, number: int, what: str, outputs: int) -> LiteRtGraph:
+    """A graph of an operator. Raises ModelError if it has other inputs or outputs."""
+    graph, inputs = found.graph_at(number), len(operator.inputs) - (operator.name == "IF")
+    if (len(graph.inputs), len(graph.outputs)) != (inputs, outputs):
+        raise ModelError(
+            f"{operator.name}: found a {what} of {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, expected "
+            f"{inputs} and {outputs}; the file is broken"
+        )
+    return graph
+
+
+def _while(found: _Flattened, operator: Operator, scope: _Scope) -> None:
+    if len(operator.inputs) != len(operator.outputs):
+        raise ModelError(
+            f"WHILE: found {len(operator.inputs)} operands and {len(operator.outputs)} results, expected as many; the "
+            "file is broken"
+        )
+    given = [found.index(scope, index) for index in operator.inputs]
+    graphs = list[LiteRtGraph]()
+    options, count = operator.options, len(given)
+    for what, number, outputs in (
+        ("condition", options.CondSubgraphIndex(), 1),
+        ("body", options.BodySubgraphIndex(), count),
+    ):
+        graph = _graph_of(found, operator, number, what, outputs)
+        graphs.append(found.inside(found.entered(graph, operator, scope, given)))
+    carried, results = list[int](), list[int]()
+    for outer, value, result in zip(operator.inputs, given, operator.outputs, strict=True):
+        if outer in scope.handles:
+            scope.handles[result] = scope.handles[outer]
+            continue
+        carried.append(value)
+        results.append(found.index(scope, result))
+    for (name, index), *others in zip(graphs[1].outputs, carried, results, strict=True):
+        for other in others:
+            found.same_types(other, found.tensors[index], f"result '{name}' of WHILE")
+    found.append(replace(operator, inputs=tuple(carried), outputs=tuple(results), graphs=tuple(graphs)))
+
+
 def _if(found: _Flattened, operator: Operator, scope: _Scope) -> None:
     condition, *given = (found.index(scope, index) for index in operator.inputs)
     results: list[list[int]] = []
     for number in (operator.options.ThenSubgraphIndex(), operator.options.ElseSubgraphIndex()):
-        branch = found.graph_at(number)
-        if (len(branch.inputs), len(branch.outputs)) != (len(given), len(operator.outputs)):
-            raise ModelError(
-                f"IF: found a branch of {len(branch.inputs)} inputs and {len(branch.outputs)} outputs, expected "
-                f"{len(given)} and {len(operator.outputs)}; the file is broken"
-            )
-        inner = _Scope(branch, {}, scope.depth + 1)
-        for (name, index), outer, value in zip(branch.inputs, operator.inputs[1:], given, strict=True):
-            found.same_types(value, branch.tensors[index], f"operand '{name}' of IF")
-            inner.known[index] = value
-            if outer in scope.handles:
-                inner.handles[index] = scope.handles[outer]
-        results.append(found.add(inner))
+        branch = _graph_of(found, operator, number, "branch", len(operator.outputs))
+        inner = found.entered(branch, operator, scope, given)
+        inner.known.update((index, value) for (_, index), value in zip(branch.inputs, given, strict=True))
+        results.append(found.branch(number, inner, given))
     for index, *values in zip(operator.outputs, *results, strict=True):
         result = found.index(scope, index)
         for value in values:
@@ -230,7 +305,8 @@ def _if(found: _Flattened, operator: Operator, scope: _Scope) -> None:
 class _Step:
     """How an operator is replaced, and what it has: numbers of operands and results, and options.
 
-    A file may state anything else, so `check` comes first. An IF has one operand or more, and any number of results.
+    A file may state anything else, so `check` comes first. An IF and a WHILE have one operand or more, and any number
+    of results.
     """
 
     apply: Callable[[_Flattened, Operator, _Scope], None]
@@ -241,7 +317,7 @@ class _Step:
     def check(self, operator: Operator) -> None:
         """Raise ModelError for an operator with other operands, results or options."""
         name, counts = operator.name, (len(operator.inputs), len(operator.outputs))
-        is_open = name == "IF"
+        is_open = name in ("IF", "WHILE")
         if counts != (self.inputs, self.outputs) and not (is_open and operator.inputs):
             more = " or more" if is_open else ""
             raise ModelError(
@@ -261,4 +337,5 @@ _STEPS: Mapping[str, _Step] = {
     "IF": _Step(_if, 1, 0, ("ThenSubgraphIndex", "ElseSubgraphIndex")),
     "READ_VARIABLE": _Step(_read, 1, 1),
     "VAR_HANDLE": _Step(_handle, 0, 1),
+    "WHILE": _Step(_while, 1, 1, ("CondSubgraphIndex", "BodySubgraphIndex")),
 }

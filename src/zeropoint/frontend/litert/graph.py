@@ -5,7 +5,7 @@ Source: the LiteRT schema (`schema.fbs`), version 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -26,6 +26,7 @@ RESOURCE = "RESOURCE"
 
 DTYPES: Mapping[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype(np.bool_),
+    "COMPLEX64": np.dtype(np.complex64),
     "FLOAT16": np.dtype(np.float16),
     "FLOAT32": np.dtype(np.float32),
     "FLOAT64": np.dtype(np.float64),
@@ -123,7 +124,8 @@ class LiteRtTensor:
 class Operator:
     """An operator: its name in the schema, the indices of its tensors (-1: omitted), and its options table.
 
-    A custom operator has its own name, and the bytes of its options in `custom`.
+    A custom operator has its own name, and the bytes of its options in `custom`. A WHILE has its condition and its body
+    in `graphs`, with the tensors of the main graph.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Operator:
     outputs: tuple[int, ...]
     options: Any = None
     custom: bytes = b""
+    graphs: tuple[LiteRtGraph, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,13 @@ class LiteRtGraph:
     inputs: Ports
     outputs: Ports
     variables: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
+
+    def every_operator(self) -> Iterator[Operator]:
+        """The operators, also those of loops."""
+        for operator in self.operators:
+            yield operator
+            for graph in operator.graphs:
+                yield from graph.every_operator()
 
 
 @dataclass(frozen=True)
@@ -168,7 +178,7 @@ class LiteRtModel(LiteRtGraph):
 
     def stored(self, index: int) -> LiteRtTensor:
         """The constant that a DEQUANTIZE makes a tensor of; the tensor itself if none does."""
-        for operator in self.operators if self.tensors[index].data is None else ():
+        for operator in self.every_operator() if self.tensors[index].data is None else ():
             if operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,) and operator.inputs[:1] > (-1,):
                 found = self.tensors[operator.inputs[0]]
                 return self.tensors[index] if found.data is None else found

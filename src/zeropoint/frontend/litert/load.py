@@ -8,7 +8,7 @@ moved.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from zeropoint.errors import port_order
 from zeropoint.frontend.errors import ModelError, NodeError, listed
 from zeropoint.frontend.litert.call import COMPUTED, Call, CallValues
-from zeropoint.frontend.litert.converters import CONVERTERS
+from zeropoint.frontend.litert.converters import CONVERTERS, OPERANDS
 from zeropoint.frontend.litert.elementwise import CallConverter
 from zeropoint.frontend.litert.graph import LiteRtModel, LiteRtTensor, Operator, Ports
 from zeropoint.frontend.litert.reader import inside, read_model
@@ -83,6 +83,10 @@ def _described(operator: Operator, model: LiteRtModel) -> str:
     return f"'{name}' ({operator.name})"
 
 
+class LostResults(NodeError):
+    """The results of a loop are unknown, because operators in it cannot be converted, which were reported."""
+
+
 class _Importer:
     """Converts the operators of a graph in order and collects the problems."""
 
@@ -104,7 +108,7 @@ class _Importer:
         self._block = Block(arg_types=types)
         self._weights = Weights()
         self._build = Builder(self._block, self._weights, {})
-        self._values = CallValues(model, self._build)
+        self._values = CallValues(model, self._build, convert=self._convert_inside)
         self._problems: list[str] = []
         self._has_casts = any(operator.name in CASTS for operator in model.operators)
         self._moved_inputs: dict[int, tuple[SSAValue, Sequence[int]]] = {}
@@ -132,12 +136,7 @@ class _Importer:
                 self._moved_inputs[index] = (argument, order)
             kind = self._model.tensors[index].quantized
             self._values.put(index, self._moved_port(argument, order, kind))
-        lost: set[int] = set()
-        for operator in shown(self._model.operators, "import"):
-            if lost.isdisjoint(operator.inputs) or operator.name not in CONVERTERS:
-                self._convert(operator, lost)
-            else:
-                lost.update(operator.outputs)
+        self._convert_all(shown(self._model.operators, "import"))
         if self._problems:
             count = f"{len(self._problems)} operators are" if len(self._problems) > 1 else "1 operator is"
             unknown = all(": " in problem for problem in self._problems)
@@ -159,6 +158,20 @@ class _Importer:
         )
         return Program(ModuleOp([function]), self._weights)
 
+    def _convert_all(self, operators: Iterable[Operator]) -> bool:
+        """Convert operators in order. Returns whether that worked."""
+        lost, problems = set[int](), len(self._problems)
+        for operator in operators:
+            if lost.isdisjoint(operator.inputs) or operator.name not in CONVERTERS:
+                self._convert(operator, lost)
+            else:
+                lost.update(operator.outputs)
+        return len(self._problems) == problems
+
+    def _convert_inside(self, operators: Iterable[Operator]) -> None:
+        if not self._convert_all(operators):
+            raise LostResults
+
     def _other_shapes(self) -> str:
         """What to try if sizes in the file only stand for those of a run."""
         for name, index in self._model.inputs:
@@ -179,7 +192,7 @@ class _Importer:
 
     def _returned_type(self, index: int) -> UniformQuantizedType | None:
         """The type of an output: its own, or that of the integers which a DEQUANTIZE converts to it."""
-        for operator in self._model.operators:
+        for operator in self._model.every_operator():
             # If there is no operand, the file is broken, and the conversion reported it.
             if operator.name == "DEQUANTIZE" and operator.outputs[:1] == (index,) and operator.inputs[:1] > (-1,):
                 return self._model.tensors[operator.inputs[0]].quantized
@@ -187,6 +200,9 @@ class _Importer:
 
     def _converted(self, operator: Operator, converter: CallConverter) -> SSAValue | tuple[SSAValue, ...]:
         """The results of an operator. A QUANTIZE of an input comes before the transpose of the input."""
+        expected, counts = OPERANDS.get(operator.name, ("", None))
+        if counts is not None and len(operator.inputs) not in counts:
+            raise NodeError(f"found {len(operator.inputs)} operands, expected {expected}; the file is broken")
         moved = self._moved_inputs.get(operator.inputs[0]) if operator.inputs else None
         if moved is None or operator.name != "QUANTIZE" or self._model.tensors[operator.inputs[0]].is_quantized:
             return converter(Call(operator, self._values))
@@ -201,29 +217,33 @@ class _Importer:
             if not operator.outputs:
                 raise NodeError("found no outputs, expected at least one")
             self._build.location = name_location(_result_name(operator, 0, self._model))
-            last = self._block.last_op
+            last = self._build.block.last_op
             with inside(f"options of operator {where}"):
                 found = self._converted(operator, converter)
             if self._has_casts and self._reads_floats(operator):
                 self._mark_floats(last)
-            results = found if isinstance(found, tuple) else (found,)
-            if len(results) != len(operator.outputs):
-                raise NodeError(f"found {len(operator.outputs)} outputs, expected {len(results)}")
-            for position, (index, value) in enumerate(zip(operator.outputs, results, strict=True)):
-                self._check_result(self._model.tensors[index], value)
-                self._build.location = name_location(_result_name(operator, position, self._model))
-                if isinstance(value.owner, Operation) and len(results) > 1:
-                    value.owner.location = self._build.location
-                if self._is_padding(operator):
-                    self._values.found[index] = value
-                else:
-                    self._values.put(index, value)
+            self._put(operator, found if isinstance(found, tuple) else (found,))
         except (NodeError, LimitExceeded) as error:
-            self._problems.append(f"{where}: {error}" if str(error) else where)
             lost.update(operator.outputs)
+            if not isinstance(error, LostResults):
+                self._problems.append(f"{where}: {error}" if str(error) else where)
         except Exception as error:
             error.add_note(f"operator {where}")
             raise
+
+    def _put(self, operator: Operator, results: Sequence[SSAValue]) -> None:
+        """Record the results of an operator."""
+        if len(results) != len(operator.outputs):
+            raise NodeError(f"found {len(operator.outputs)} outputs, expected {len(results)}")
+        for position, (index, value) in enumerate(zip(operator.outputs, results, strict=True)):
+            self._check_result(self._model.tensors[index], value)
+            self._build.location = name_location(_result_name(operator, position, self._model))
+            if isinstance(value.owner, Operation) and len(results) > 1:
+                value.owner.location = self._build.location
+            if self._is_padding(operator):
+                self._values.found[index] = value
+            else:
+                self._values.put(index, value)
 
     def _reads_floats(self, operator: Operator) -> bool:
         """Whether LiteRT computes an operator in floats: it reads or returns some, and is not a cast."""
@@ -233,7 +253,7 @@ class _Importer:
 
     def _mark_floats(self, last: Operation | None) -> None:
         """Mark the ops after `last`. Between two casts, they look like those of an operator on integers."""
-        op = self._block.first_op if last is None else last.next_op
+        op = self._build.block.first_op if last is None else last.next_op
         while op is not None:
             if not all(map(is_constant, op.results)):
                 op.attributes[FILE_HAS_FLOATS] = UnitAttr()
@@ -248,7 +268,7 @@ class _Importer:
         if pairs is None or pairs.shape != (4, 2) or pairs[[0, 3]].any():
             return False
         kinds = [self._model.tensors[index].quantized for index in (operator.inputs[0], padded)]
-        readers = [other.name for other in self._model.operators if padded in other.inputs]
+        readers = [other.name for other in self._model.every_operator() if padded in other.inputs]
         kept = padded not in {index for _, index in self._model.outputs}
         return kept and kinds[0] == kinds[1] and bool(readers) and CONVOLUTIONS.issuperset(readers)
 

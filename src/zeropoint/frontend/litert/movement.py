@@ -12,7 +12,8 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from zeropoint.frontend.errors import NodeError
+from zeropoint.frontend.errors import NodeError, listed
+from zeropoint.frontend.litert import computed_parts
 from zeropoint.frontend.litert.call import Call
 from zeropoint.frontend.onnx.node import axis_of
 from zeropoint.ir.stablehlo import ConcatenateOp, PadOp, ReverseOp, SliceOp
@@ -65,6 +66,11 @@ def transpose(call: Call) -> SSAValue:
 def concatenation(call: Call) -> SSAValue:
     """CONCATENATION."""
     values = call.operands()
+    shapes = [list(shape_of(value)) for value in values]
+    if len({len(shape) for shape in shapes}) > 1:
+        raise NodeError(
+            f"found operands of shapes {listed([str(shape) for shape in shapes])}, expected as many dimensions of each"
+        )
     axis = axis_of(int(call.option("axis")), len(shape_of(values[0])))
     return call.bounded_elements(call.build.insert(ConcatenateOp(values, axis)))
 
@@ -126,8 +132,10 @@ def _split(call: Call, value: SSAValue, axis: int, sizes: Sequence[int]) -> tupl
 def slice_(call: Call) -> SSAValue:
     """SLICE by start and size. A size of -1 extends to the end."""
     value = call.operand(0)
-    shape, begin = shape_of(value), call.integers(1, "begin")
-    sizes = call.integers(2, "size")
+    shape, sizes = shape_of(value), call.integers(2, "size")
+    if call.known(1) is None:
+        return computed_parts.part(call, sizes)
+    begin = call.integers(1, "begin")
     if not len(begin) == len(sizes) == len(shape):
         raise NodeError(f"found {len(begin)} starts and {len(sizes)} sizes, expected {len(shape)} of each")
     end = [total if size == -1 else low + size for low, size, total in zip(begin, sizes, shape, strict=True)]
@@ -194,6 +202,8 @@ def _parts(call: Call, shape: Sequence[int]) -> tuple[list[int], list[_Part]]:
 
 def strided_slice(call: Call) -> SSAValue:
     """STRIDED_SLICE. Negative bounds count from the end, masks omit bounds, and a negative step reverses."""
+    if call.known(1) is None:
+        return computed_parts.element(call)
     value = call.operand(0)
     sizes, parts = _parts(call, shape_of(value))
     value = call.build.reshape(value, sizes)
@@ -301,6 +311,22 @@ def fill(call: Call) -> SSAValue:
 def shape(call: Call) -> SSAValue:
     """SHAPE. A constant, because shapes are static."""
     return call.build.constant(np.asarray(shape_of(call.operand(0)), call.result().dtype))
+
+
+def rank(call: Call) -> SSAValue:
+    """RANK. A constant, because shapes are static."""
+    return call.build.constant(np.asarray(len(shape_of(call.operand(0))), call.result().dtype))
+
+
+def zeros_like(call: Call) -> SSAValue:
+    """ZEROS_LIKE."""
+    return call.build.splat(0, call.operand(0))
+
+
+def counted(call: Call) -> SSAValue:
+    """RANGE from a start up to a limit. A constant, because its numbers determine its shape."""
+    names = ("start", "limit", "delta")
+    return call.onnx("Range", *(call.array(index, name) for index, name in enumerate(names)))
 
 
 def resize(mode: str) -> Callable[[Call], SSAValue]:

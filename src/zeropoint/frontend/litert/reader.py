@@ -97,7 +97,7 @@ def read_model(content: bytes) -> LiteRtModel:
         inputs, outputs = _signature(root, main.inputs, main.outputs)
     if not outputs:
         raise ModelError("found no outputs, expected one; the file is broken or truncated")
-    with inside("branches and variables"):
+    with inside("branches, loops and variables"):
         found = flattened(replace(main, inputs=inputs, outputs=outputs), graph_at)
     _check_variables(found)
     with inside("metadata"):
@@ -109,9 +109,7 @@ def read_model(content: bytes) -> LiteRtModel:
 def _check_variables(graph: LiteRtGraph) -> None:
     """Raise ModelError if something else than the operators of `flattened` reads or returns a variable."""
     variables = {index for index, tensor in enumerate(graph.tensors) if tensor.type_name == RESOURCE}
-    readers = (
-        [(operator.name, (*operator.inputs, *operator.outputs)) for operator in graph.operators] if variables else []
-    )
+    readers = [(one.name, (*one.inputs, *one.outputs)) for one in graph.every_operator()] if variables else []
     ports = [(f"the port '{name}'", (index,)) for name, index in (*graph.inputs, *graph.outputs)]
     for what, indices in (*readers, *ports):
         for index in variables.intersection(indices):

@@ -20,13 +20,16 @@ from collections.abc import Iterator, Mapping, MutableSequence
 from onnx import GraphProto
 
 from zeropoint.frontend.onnx.bodies import graphs_inside, graphs_inside_node
+from zeropoint.ir.value_names import Names
 
 
 def make_names_unique(graph: GraphProto) -> None:
     """Change the nested graphs, so that no name is defined in two of the graphs."""
     inner = list(graphs_inside(graph, deep=True))
     if inner:
-        taken = {name for each in (graph, *inner) for name in _defined(each)}
+        taken = Names()
+        for name in {name for each in (graph, *inner) for name in _defined(each)}:
+            taken.keep(name)
         defined = set(_defined(graph))
         for node in graph.node:
             for each in graphs_inside_node(node):
@@ -41,11 +44,11 @@ def _defined(graph: GraphProto) -> Iterator[str]:
     yield from (name for node in graph.node for name in node.output if name)
 
 
-def _rename(graph: GraphProto, outside: Mapping[str, str], defined: set[str], taken: set[str]) -> None:
+def _rename(graph: GraphProto, outside: Mapping[str, str], defined: set[str], taken: Names) -> None:
     """Rename in a graph and in those nested in it. `outside` has the new names of values around the graph."""
     names = dict(outside)
     for name in dict.fromkeys(_defined(graph)):
-        names[name] = _free(name, taken) if name in defined else name
+        names[name] = taken.free(name) if name in defined else name
         defined.add(names[name])
     for each in (*graph.input, *graph.initializer, *graph.output, *graph.value_info):
         each.name = names.get(each.name, each.name)
@@ -66,12 +69,3 @@ def _replace(found: MutableSequence[str], names: Mapping[str, str]) -> None:
     for index, name in enumerate(found):
         if names.get(name, name) != name:
             found[index] = names[name]
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name that is not taken; it is taken now."""
-    number = 1
-    while f"{name}_{number}" in taken:
-        number += 1
-    taken.add(f"{name}_{number}")
-    return f"{name}_{number}"

@@ -82,10 +82,10 @@ def dft(node: OnnxNode, build: Builder) -> SSAValue:
         matrix = real_inverse(rows, length)[:, :parts]
     else:
         matrix = transform(rows, parts, length, onesided=onesided, inverse=inverse)
-    return _along(value, axis, matrix, build)
+    return along(value, axis, matrix, build)
 
 
-def _along(value: SSAValue, axis: int, matrix: Array, build: Builder) -> SSAValue:
+def along(value: SSAValue, axis: int, matrix: Array, build: Builder) -> SSAValue:
     """The product of dimensions `axis` and the last one with a matrix (rows, parts, bins, numbers)."""
     shape = shape_of(value)
     rows, parts, bins, numbers = matrix.shape

@@ -209,6 +209,17 @@ class MapOp(SignatureOp):
         _check_map(self)
 
 
+def _parse_any_attributes(parser: Parser) -> dict[str, Attribute]:
+    """Parse attributes, also of unknown dialects and kinds, which stay as they are: only the called code knows them."""
+    context = parser.ctx
+    given = context.allow_unregistered
+    context.allow_unregistered = True
+    try:
+        return parser.parse_optional_attr_dict()
+    finally:
+        context.allow_unregistered = given
+
+
 @irdl_op_definition
 class CustomCallOp(IRDLOperation):
     """A call of an implementation-defined op by name.
@@ -241,7 +252,7 @@ class CustomCallOp(IRDLOperation):
         target = parser.parse_symbol_name()
         with parser.in_parens():
             operands = parse_operands(parser)
-        found = parser.parse_optional_attr_dict()
+        found = _parse_any_attributes(parser)
         parser.parse_punctuation(":")
         position = parser.pos
         signature = parser.parse_function_type()

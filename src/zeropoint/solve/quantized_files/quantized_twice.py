@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 from zeropoint.ir.annotations import ANNOTATED, FLOAT_REASON, OF_TARGET
 from zeropoint.ir.program import Program
 from zeropoint.ir.quant import DequantizeCastOp, QuantizeCastOp, QuantizeRegionOp
-from zeropoint.ir.quant.statements import STATES
+from zeropoint.ir.quant.statements import STATES, unstated
 from zeropoint.ir.stablehlo import ReshapeOp
 from zeropoint.ir.tensors import element_of, shape_of
 
@@ -33,7 +33,7 @@ def casts_of_floats(program: Program, kernels: Container[str] | None = None) -> 
     `kernels` are those that the target has; None for all.
     """
     casts = (op for op in program.entry.ops if isinstance(op, QuantizeCastOp))
-    return frozenset(op for op in casts if not _is_quantized(op.operands[0].owner, kernels))
+    return frozenset(op for op in casts if not _is_quantized(unstated(op.operands[0]).owner, kernels))
 
 
 def _is_quantized(owner: object, kernels: Container[str] | None) -> bool:
