@@ -32,6 +32,31 @@ def test_every_rounding_stays(target: str, count: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kinds", [KINDS[:2], KINDS[:3]], ids=len)
+@pytest.mark.parametrize("beside", ["nothing", "an output", "a transpose", "two outputs"])
+@pytest.mark.parametrize("target", ["onnxruntime", "litert", "openvino"])
+def test_the_last_cast_makes_an_output(target: str, beside: str, kinds: list[tuple[float, int]]) -> None:
+    """It was refused: the type of the rescale before it was taken for that of the output."""
+    graph = Graph()
+    value = graph.input(SHAPE, KINDS[-1])
+    for kind in kinds:
+        value = graph.cast(value, kind)
+    outputs = [graph.stored_output(value, (0.0587, 101))]
+    if beside == "a transpose":
+        moved = graph.node("Transpose", value, perm=[0, 3, 1, 2])
+        outputs.append(graph.cast(moved, (0.0447, 111)))
+    elif beside != "nothing":
+        outputs.append(graph.stored_output(value, (0.0447, 111)))
+        outputs += [value] if beside == "two outputs" else []
+    model, sample = graph.model_of(outputs), graph.sample()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, sample)
+    found = zp.quantize(model, target=target)(**sample)
+    for name, result in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(found[name], result, rtol=1e-6)
+
+
 def test_a_concatenation_of_a_concatenation_is_read_again(tmp_path: Path) -> None:
     """LiteRT rescales the inner one twice: from the type of its operands to the file's, then to the outer one's."""
     graph = Graph()

@@ -335,7 +335,7 @@ def _read_edges(program: Program, constraints: Constraints) -> None:
 def _read_cast(op: Operation, constraints: Constraints) -> None:
     """Pin a result of a region to the type that the program stores. If a pair of casts pins it to another, it is
     rescaled."""
-    pinned, element = constraints.of(op.operands[0]).pinned, _element(op.results[0])
+    pinned, element = _pinned(constraints, op.operands[0]), _element(op.results[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         op.operands[0] = requantized(op.operands[0], pinned, element, op)
     _state_element(constraints, op.operands[0], op.results[0], op)
