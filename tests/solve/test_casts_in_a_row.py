@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
 import zeropoint as zp
 from export.quantized_graphs import Graph
+from zeropoint.ir.tensors import Array
 
 SHAPE = (1, 3, 4, 4)
 KINDS = [(0.06537, 98), (0.05071, 128), (0.05519, 120), (0.04093, 131)]
 """No ratio of two scales puts a value in the middle of two steps, where runtimes differ."""
+
+
+def unoptimized(model: onnx.ModelProto, sample: Mapping[str, Array]) -> list[Array]:
+    """onnxruntime's results. Its optimizer would merge pairs of casts in a row."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, sample)
 
 
 @pytest.mark.parametrize("count", range(1, 5))
@@ -25,9 +35,7 @@ def test_every_rounding_stays(target: str, count: int) -> None:
     for kind in KINDS[:count]:
         value = graph.cast(value, kind)
     model, sample = graph.model_of([value]), graph.sample()
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # it merges pairs in a row
-    (expected,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, sample)
+    (expected,) = unoptimized(model, sample)
     (found,) = zp.quantize(model, target=target)(**sample).values()
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -49,9 +57,7 @@ def test_the_last_cast_makes_an_output(target: str, beside: str, kinds: list[tup
         outputs.append(graph.stored_output(value, (0.0447, 111)))
         outputs += [value] if beside == "two outputs" else []
     model, sample = graph.model_of(outputs), graph.sample()
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, sample)
+    expected = unoptimized(model, sample)
     found = zp.quantize(model, target=target)(**sample)
     for name, result in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(found[name], result, rtol=1e-6)
@@ -75,3 +81,19 @@ def test_a_concatenation_of_a_concatenation_is_read_again(tmp_path: Path) -> Non
     again = zp.quantize(tmp_path / "m.tflite", target="litert")
     for found, expected in zip(again(**sample).values(), made(**sample).values(), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["integers first", "integers last"])
+@pytest.mark.parametrize("target", ["onnxruntime", "litert", "openvino"])
+def test_casts_in_a_row_beside_integers_that_are_returned(target: str, first: bool) -> None:
+    """They were refused: the type of the value before both casts was taken for that of the first one's integers."""
+    graph = Graph()
+    value = graph.input(SHAPE, KINDS[-1])
+    outputs = [graph.stored_output(value, KINDS[2])] if first else []
+    chain = graph.cast(graph.cast(value, KINDS[0]), KINDS[1])
+    outputs += [graph.node("MaxPool", chain, kernel_shape=[2, 2]), chain]
+    outputs += [] if first else [graph.stored_output(value, KINDS[2])]
+    model, sample = graph.model_of(outputs), graph.sample()
+    expected, found = unoptimized(model, sample), zp.quantize(model, target=target)(**sample)
+    for name, result in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(found[name], result, rtol=1e-6)

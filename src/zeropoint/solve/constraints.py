@@ -131,7 +131,7 @@ def root(value: SSAValue) -> SSAValue:
     while isinstance(value, OpResult):
         if isinstance(value.op, StatisticsOp | StatisticsRefOp | CoupledRefOp):
             value = value.op.arg
-        elif (pair := _simulated(value.op)) is not None:
+        elif (pair := _simulated(value.op)) is not None and not has_other_integers(pair, value.op.operands[0]):
             value = pair
         else:
             break
@@ -277,8 +277,12 @@ def _read_pair(op: Operation, value: SSAValue, constraints: Constraints) -> SSAV
 
 
 def _pinned(constraints: Constraints, value: SSAValue) -> UniformQuantizedType | None:
-    """The type that a value is pinned to. A rescale that a pair of casts became states that of its result."""
+    """The type that a value is pinned to. A rescale that a pair of casts became states that of its result, and a pair
+    that stays states that of its integers."""
     owner = value.owner
+    if isinstance(owner, DEQUANTIZES):
+        stored = _element(owner.operands[0])
+        return stored if isinstance(stored, UniformQuantizedType) else None
     if isinstance(owner, QuantizeRegionOp) and FROM_STATED in owner.attributes:
         spec = owner.output_specs.data[0]
         return spec if isinstance(spec, UniformQuantizedType) else None
