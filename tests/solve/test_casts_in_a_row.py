@@ -97,3 +97,33 @@ def test_casts_in_a_row_beside_integers_that_are_returned(target: str, first: bo
     expected, found = unoptimized(model, sample), zp.quantize(model, target=target)(**sample)
     for name, result in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(found[name], result, rtol=1e-6)
+
+
+BY_CHANNEL = ((0.0307, 0.0511, 0.0449), (150, 255, 103))
+"""A scale and a zero point for each channel."""
+
+
+@pytest.mark.parametrize("then", ["", "Relu", "MaxPool", "Sigmoid", "cast", "others"])
+@pytest.mark.parametrize("target", ["onnxruntime", "openvino", "litert", "cpu", "tosa"])
+def test_a_scale_per_channel_after_one_scale(target: str, then: str) -> None:
+    """A table, a rescale, or the choice between two rescales took the scales of all channels for one: an error."""
+    graph = Graph()
+    value = graph.input(SHAPE, KINDS[0])
+    outputs = [last := graph.cast(value, BY_CHANNEL)]
+    if then == "cast":
+        outputs.append(last := graph.cast(last, KINDS[1]))
+    elif then == "others":
+        outputs += [graph.cast(graph.node("Add", value, value), KINDS[3]), graph.cast(value, KINDS[2])]
+        outputs.append(graph.cast(graph.node("Transpose", outputs[-1], perm=[0, 1, 3, 2]), KINDS[2]))
+    elif then:
+        made = graph.node(then, last, **({"kernel_shape": [2, 2]} if then == "MaxPool" else {}))
+        outputs.append(graph.cast(made, (0.0041, 3) if then == "Sigmoid" else KINDS[3]))
+    model, sample = graph.model_of(outputs), graph.sample()
+    quantized = zp.quantize(model, target=target)
+    found, native = quantized(**sample), quantized.native()(**sample)
+    for name, result in zip(outputs, unoptimized(model, sample), strict=True):
+        np.testing.assert_array_equal(native[name], found[name])
+        if target in ("onnxruntime", "openvino"):
+            np.testing.assert_allclose(found[name], result, rtol=1e-6)
+        else:  # they round otherwise, and may make one rounding of two
+            np.testing.assert_allclose(found[name], result, atol=0.066)
