@@ -162,7 +162,7 @@ class _Moves:
         before = rescale.inputs[0].owner
         if not isinstance(before, QuantizeRegionOp) or not is_rescale(before):
             return False
-        if self.keeps_stated and STATED in before.attributes or _by_channel(before):
+        if (self.keeps_stated and STATED in before.attributes) or _by_channel(before):
             return False
         first, between = _types(before)
         _, last = _types(rescale)
