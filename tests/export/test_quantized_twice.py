@@ -142,7 +142,23 @@ def curved(graph: Graph, value: str) -> str:
     return graph.node("Sigmoid", value)
 
 
-@pytest.mark.parametrize("make", [convolved, pooled, added, joined, curved], ids=lambda make: make.__name__)
+def transposed(graph: Graph, value: str) -> str:
+    return graph.node("Transpose", convolved(graph, value), perm=[0, 2, 3, 1])
+
+
+def pooled_and_transposed(graph: Graph, value: str) -> str:
+    return graph.node("Transpose", pooled(graph, convolved(graph, value)), perm=[0, 2, 3, 1])
+
+
+def multiplied(graph: Graph, value: str) -> str:
+    """A product of matrices, which zeropoint writes between two reshapes."""
+    return graph.node("MatMul", value, graph.stored((8, 8), (0.01, 0), np.int8))
+
+
+MAKERS = [convolved, pooled, added, joined, curved, transposed, pooled_and_transposed, multiplied]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 def test_each_of_two_casts_reads_the_unrounded_result(make: Callable[[Graph, str], str], tmp_path: Path) -> None:
     """onnxruntime computes a kernel with two casts behind it in floats. The second was made of the first one's
     integers: 8 to 22 % of its values were a step off, and our own files with a pool could not be imported."""
