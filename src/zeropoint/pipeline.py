@@ -48,7 +48,7 @@ from zeropoint.targets import target as named_target
 from zeropoint.width_effects import Widening, WidthEffect, width_effects
 
 SEARCHED = 4
-"""The number of samples for measuring the loss of each narrow kernel."""
+"""The number of samples on which `sensitivity` measures the other width of each kernel."""
 CORRECTED = 64
 """The maximum number of samples on which corrections are computed and evaluated."""
 

@@ -37,8 +37,8 @@ from zeropoint.cli.workers import check_workers, workers_option
 @click.option(
     "--exact",
     is_flag=True,
-    help="Also measure the outputs with only one kernel in 16 bits, or in float where the target has no 16 bits, and "
-    "with only one in 8 bits; quantizes the network once or twice per kernel.",
+    help="Also measure the outputs of four samples with only one kernel in 16 bits, or in float where the target has "
+    "no 16 bits, and with only one in 8 bits; quantizes the network once or twice per kernel.",
 )
 @workers_option("for calibration and --exact")
 @click.option(

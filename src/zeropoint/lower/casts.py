@@ -65,7 +65,9 @@ def lower_quantize(lowering: Lowering, op: UniformQuantizeOp) -> SSAValue | None
     normalized = lower_quantized_floats(lowering, op)
     if normalized is not None:
         return normalized
-    source = function_source(op, lowering)
+    # A table has one result for each integer, not one for each channel.
+    kind = stored_element(op.result)
+    source = None if kind is None or kind.is_per_channel else function_source(op, lowering)
     return _signed_quantize(lowering, op) if source is None else lower_table(lowering, op, source)
 
 

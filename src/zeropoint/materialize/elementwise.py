@@ -196,11 +196,19 @@ def prelu(kernel: MaterializedKernel) -> SSAValue:
 
 
 def rescale(kernel: MaterializedKernel) -> SSAValue:
-    """`uniform_quantize` of the quantized value: a requantization."""
+    """`uniform_quantize` of the quantized value: a requantization. With a scale per channel, of its real numbers."""
     value = kernel.values[kernel.arguments[0]]
+    if not (kernel.type_of(kernel.arguments[0]).is_per_layer and kernel.output_type.is_per_layer):
+        return cast_again(kernel, value)
     op = kernel.insert(UniformQuantizeOp(value, with_element(value, kernel.output_type)), kernel.region)
     carry(kernel.region, op, RESCALE)
     return op.result
+
+
+def cast_again(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
+    """A quantized value in the type of the result, by way of its real numbers."""
+    real = kernel.insert(UniformDequantizeOp(value), kernel.region).result
+    return kernel.insert(UniformQuantizeOp(real, with_element(real, kernel.output_type)), kernel.region).result
 
 
 CLAMPS = {"relu": (0.0, inf), "relu6": (0.0, 6.0), "relu_0_to_1": (0.0, 1.0), "relu_n1_to_1": (-1.0, 1.0)}

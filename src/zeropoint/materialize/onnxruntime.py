@@ -186,9 +186,7 @@ def softmax(kernel: MaterializedKernel) -> SSAValue:
 
 def rescale(kernel: MaterializedKernel) -> SSAValue:
     """DequantizeLinear, then QuantizeLinear."""
-    value = kernel.values[kernel.arguments[0]]
-    real = kernel.insert(hlo.UniformDequantizeOp(value), kernel.region).result
-    return kernel.insert(hlo.UniformQuantizeOp(real, with_element(real, kernel.output_type)), kernel.region).result
+    return elementwise.cast_again(kernel, kernel.values[kernel.arguments[0]])
 
 
 def joined(kernel: MaterializedKernel) -> SSAValue:

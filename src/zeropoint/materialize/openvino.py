@@ -350,6 +350,8 @@ def _rescaled(kernel: MaterializedKernel, value: SSAValue) -> SSAValue:
     given, wanted = element_of(value), kernel.output_type
     if given == wanted or not isinstance(given, UniformQuantizedType) or given.is_sub_channel:
         return value
+    if wanted.is_per_channel:
+        return elementwise.cast_again(kernel, value)
     run, unit = FloatArithmetic(kernel, REASON, given.axis), np.float32(of_dtype(given).scale)
     steps = run.to(run.centred(value, given), f32)
     return kept(run, steps, given, *moved_ends(of_dtype(wanted), unit)) or stored_again(run, steps, unit)

@@ -341,9 +341,10 @@ def _is_clipped(region: QuantizeRegionOp, weights: Weights) -> bool:
         return False
     for op in region.body.block.ops:
         bounds.then(op, weights)
-    low, high = stored_array([bounds.low, bounds.high], kind)
+    shape = () if kind.axis is None else (*[1] * kind.axis, kind.scales.size)
+    low, high = (stored_array(np.full(shape, bound), kind) for bound in (bounds.low, bounds.high))
     storage = kind.storage
-    return not storage.is_full_range or low > storage.minimum or high < storage.maximum
+    return not storage.is_full_range or bool((low > storage.minimum).any() or (high < storage.maximum).any())
 
 
 def _is_last(region: QuantizeRegionOp) -> bool:

@@ -134,7 +134,7 @@ def root(value: SSAValue) -> SSAValue:
     while isinstance(value, OpResult):
         if isinstance(value.op, StatisticsOp | StatisticsRefOp | CoupledRefOp):
             value = value.op.arg
-        elif (pair := _simulated(value.op)) is not None:
+        elif (pair := _simulated(value.op)) is not None and not has_other_integers(pair, value.op.operands[0]):
             value = pair
         else:
             break
@@ -295,8 +295,12 @@ def _beside_floats(value: SSAValue, element: UniformQuantizedType, op: Operation
 
 
 def _pinned(constraints: Constraints, value: SSAValue) -> UniformQuantizedType | None:
-    """The type that a value is pinned to. A rescale that a pair of casts became states that of its result."""
+    """The type that a value is pinned to. A rescale that a pair of casts became states that of its result, and a pair
+    that stays states that of its integers."""
     owner = value.owner
+    if isinstance(owner, DEQUANTIZES):
+        stored = _element(owner.operands[0])
+        return stored if isinstance(stored, UniformQuantizedType) else None
     if isinstance(owner, QuantizeRegionOp) and FROM_STATED in owner.attributes:
         spec = owner.output_specs.data[0]
         return spec if isinstance(spec, UniformQuantizedType) else None
@@ -353,7 +357,7 @@ def _read_edges(program: Program, constraints: Constraints) -> None:
 def _read_cast(op: Operation, constraints: Constraints) -> None:
     """Pin a result of a region to the type that the program stores. If a pair of casts pins it to another, it is
     rescaled."""
-    pinned, element = constraints.of(op.operands[0]).pinned, _element(op.results[0])
+    pinned, element = _pinned(constraints, op.operands[0]), _element(op.results[0])
     if pinned is not None and isinstance(element, UniformQuantizedType) and element != pinned:
         op.operands[0] = requantized(op.operands[0], pinned, element, op)
     _state_element(constraints, op.operands[0], op.results[0], op)

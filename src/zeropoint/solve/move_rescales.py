@@ -93,6 +93,11 @@ def _fits(row: KernelRow, port: int, wanted: UniformQuantizedType) -> bool:
     return rule.accepts(wanted.storage) and rule.zero_point in (None, wanted.zero_point)
 
 
+def _by_channel(rescale: QuantizeRegionOp) -> bool:
+    """Whether a rescale reads or makes values with a scale per channel."""
+    return not all(kind.is_per_layer for kind in _types(rescale))
+
+
 def _takes(kernel: ChosenKernel, port: int, wanted: UniformQuantizedType) -> bool:
     """Whether a port of a kernel can have a type while the others keep theirs: one storage if the row requires that.
 
@@ -115,6 +120,8 @@ class _Moves:
 
     def step(self, rescale: QuantizeRegionOp) -> bool:
         """Make the first move that fits. Returns False if none fits."""
+        if _by_channel(rescale):  # one real range is not that of all channels
+            return self._drop(rescale) or self._share(rescale)
         if self.keeps_stated and STATED in rescale.attributes:  # only moves that keep its rounding
             return self._drop(rescale) or self._share(rescale) or self._push(rescale)
         return (
@@ -155,7 +162,7 @@ class _Moves:
         before = rescale.inputs[0].owner
         if not isinstance(before, QuantizeRegionOp) or not is_rescale(before):
             return False
-        if self.keeps_stated and STATED in before.attributes:
+        if (self.keeps_stated and STATED in before.attributes) or _by_channel(before):
             return False
         first, between = _types(before)
         _, last = _types(rescale)
@@ -220,6 +227,8 @@ class _Moves:
             if other is rescale or not isinstance(other, QuantizeRegionOp) or not is_rescale(other):
                 continue
             _, kind = _types(other)
+            if not kind.is_per_layer:
+                continue
             near = kind.storage.type == made.storage.type and kind.scale <= TOLERANCE * made.scale
             if not near or cuts_off(kind, made):
                 continue

@@ -232,13 +232,15 @@ class _Types:
     def _of_result(self, value: SSAValue) -> UniformQuantizedType | None:
         """The type of a value, or of what its only readers make by moving its elements; None if there is none.
 
-        There is none if an op also reads one of them without it.
+        There is none if an op also reads one of them without it, or if the file rounds one to two types.
         """
         while not self._is_read_unrounded(value):
             if (found := self._stated(value)) is not None:
                 return found
             readers = [use.operation for use in value.uses]
             if len(readers) != 1 or not isinstance(readers[0], QuantizeRegionOp) or not _moves_back(readers[0]):
+                return None
+            if readers[0] in self.twice:
                 return None
             value = readers[0].outputs[0]
         return None
