@@ -72,7 +72,7 @@ class Named(torch.nn.Module):
 
 
 class BiasedAttention(torch.nn.Module):
-    """Attention of windows with a learned bias (MaxViT). Its result has another layout in memory where gradients are recorded."""
+    """Attention of windows with a learned bias (MaxViT). Its result has another layout while gradients are recorded."""
 
     def __init__(self, is_inverted: bool) -> None:
         super().__init__()
