@@ -71,6 +71,36 @@ class Named(torch.nn.Module):
         return {"logits": found, "loss": None, "hidden": [found.relu()]}
 
 
+class BiasedAttention(torch.nn.Module):
+    """Attention of windows with a learned bias (MaxViT). Its result has another layout while gradients are recorded."""
+
+    def __init__(self, is_inverted: bool) -> None:
+        super().__init__()
+        self.is_inverted = is_inverted
+        self.features = torch.nn.Linear(8, 24)
+        self.bias = torch.nn.Parameter(torch.randn(3, 2))
+        self.register_buffer("places", torch.arange(16) % 3)
+
+    def forward(self, x: Any) -> Any:
+        windows = self.features(x).view(x.shape[0], 4, 2, 12).transpose(1, 2)
+        bias = self.bias[self.places].view(4, 4, 2).permute(2, 0, 1).unsqueeze(0).contiguous()
+        found = torch.nn.functional.scaled_dot_product_attention(*windows.chunk(3, dim=3), attn_mask=bias)
+        found = found.transpose(1, 2).reshape(x.shape)
+        return torch.linalg.inv(found[:, :, :, :2]) if self.is_inverted else found
+
+
+@pytest.mark.parametrize("is_exported", [False, True])
+@pytest.mark.parametrize("is_inverted", [False, True])
+def test_attention_with_a_learned_bias(is_exported: bool, is_inverted: bool) -> None:
+    """Also with an inverse, which has to be decomposed."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 2, 2, 8)
+    module = BiasedAttention(is_inverted).eval()
+    model = zp.load(torch.export.export(module, (x,)) if is_exported else module, None if is_exported else x)
+    np.testing.assert_allclose(*model(x).values(), module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert all(parameter.requires_grad for parameter in module.parameters())
+
+
 def test_outputs_in_a_dict_have_its_keys_as_names() -> None:
     example = torch.zeros(1, 4)
     for model in (zp.load(Named(), example=example), zp.load(torch.export.export(Named().eval(), (example,)))):

@@ -39,6 +39,21 @@ def images(x: Any) -> Any:
     return torch.stack([x, x.flip(1)])[None]
 
 
+def windowed_attention(x: Any) -> Any:
+    """As in Hiera: batch, heads, windows, rows, features; with masks, and with fewer windows of keys."""
+    q = torch.stack([x, x.flip(0), x * 2, x.flip(1), x + 1, x - 1]).reshape(1, 2, 3, 3, 6)
+    k, v = q.flip(3), q * q
+    mask = (q[:, :, :, :, :3] > -1) | torch.eye(3, dtype=torch.bool)
+    attention = functions.scaled_dot_product_attention
+    return (
+        attention(q, k, v),
+        attention(q, k, v, is_causal=True, scale=0.3),
+        attention(q, k, v, mask),
+        attention(q, k[:, :1], v[:, :, :1], attn_mask=q[0, 0, :, :, :3]),
+        attention(q, k[0, 0, 0], v[0, 0, 0]),
+    )
+
+
 def overwritten(x: Any) -> Any:
     """Elements, rows, and columns, where a condition holds."""
     result = x.clone()
@@ -246,6 +261,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
         functions.scaled_dot_product_attention(images(x)[0], images(x)[0], x[None].expand(2, 3, 6), x[:, :3] > -1),
         functions.scaled_dot_product_attention(images(x)[0], images(x)[0], images(x)[0], images(x)[0, :, :, :3]),
     ),
+    "attention of rows alone": lambda x: functions.scaled_dot_product_attention(x, x.flip(0), x * 2, x[:, :3] > -1),
+    "attention within windows": windowed_attention,
     "search for a number": lambda x: torch.searchsorted(x[0].sort()[0], 0.5),
     "distances of rows": lambda x: (functions.pdist(x), functions.pdist(x, 1)),
     "running product": lambda x: (x.cumprod(1), x.cumprod(0)),

@@ -94,17 +94,35 @@ class _Call:
 
     def to_onnx(self) -> Any:
         """The `ONNXProgram`. Raises ModelError if PyTorch cannot export it."""
-        torch: Any = importlib.import_module("torch")
         try:
             with phase("export from PyTorch"), _quiet(self.assigned):
-                made = torch.onnx.export(
-                    self.model, self.arguments, kwargs=self.keywords, dynamo=True, verbose=False, optimize=True
-                )
+                made = self._exported()
         except Exception as error:
             reason = _reason(error)
             raise ModelError(f"{self.name}: torch.onnx.export cannot export it: {reason}") from error
         assert made is not None
         return made
+
+    def _exported(self) -> Any:
+        """The `ONNXProgram`, or None.
+
+        An attention whose mask is a parameter has another layout while gradients are recorded. A reshape of its result
+        was then captured as a view, which PyTorch cannot take when it decomposes the graph. Without gradients, it can.
+        """
+        torch: Any = importlib.import_module("torch")
+
+        def made() -> Any:
+            return torch.onnx.export(
+                self.model, self.arguments, kwargs=self.keywords, dynamo=True, verbose=False, optimize=True
+            )
+
+        try:
+            return made()
+        except Exception as error:
+            if "Cannot view a tensor" not in _reason(error):
+                raise
+        with torch.no_grad():
+            return made()
 
     def decomposed(self) -> _Call | None:
         """The same without ops that PyTorch cannot export, or exports wrongly; None if it has none of them."""
@@ -114,7 +132,8 @@ class _Call:
             with _quiet(self.assigned):
                 if not isinstance(program, torch.export.ExportedProgram):
                     program = torch.export.export(program, self.arguments, self.keywords)
-                found = decomposed(program)
+                with torch.no_grad():  # see `_exported`
+                    found = decomposed(program)
         except Exception:  # the exporter's own error is raised instead
             return None
         return None if found is None else _Call(self.name, found, assigned=self.assigned)

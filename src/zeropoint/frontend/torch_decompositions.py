@@ -41,6 +41,8 @@ _DIVISOR = 6
 """The position of an average pool's divisor among its arguments."""
 _REDUCTION = 4
 """The position of the reduction of a scatter among its arguments."""
+_DIMENSIONS = 4
+"""The dimensions of an attention's operands that the exporter converts: batch, heads, rows, features."""
 _SMOOTHING = 5
 """The position of the smoothing of labels among the arguments of a cross entropy."""
 
@@ -98,16 +100,22 @@ def _not_implemented(*_: Any, **__: Any) -> Any:
 
 
 def _attention(q: Any, k: Any, v: Any, *settings: Any, **more: Any) -> Any:
-    """Attention without a dimension of heads."""
-    if q.dim() != 3 or k.dim() != 3:
+    """Attention with fewer or more dimensions before those of rows than the two of ONNX's, batch and heads."""
+    if q.dim() == k.dim() == v.dim() == _DIMENSIONS or more.get("enable_gqa"):
         return NotImplemented
     torch: Any = importlib.import_module("torch")
+    outer = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+
+    def with_two(x: Any) -> Any:
+        x = x.expand(*outer, *x.shape[-2:])
+        return x.reshape(math.prod(outer[:-1]), outer[-1] if outer else 1, *x.shape[-2:])
+
     mask = settings[0] if settings else more.get("attn_mask")
-    if mask is not None and mask.dim() == 3:
-        mask = mask.unsqueeze(1)
+    if mask is not None:
+        mask = mask if mask.dim() <= 2 else with_two(mask)
         settings, more = (mask, *settings[1:]), {key: value for key, value in more.items() if key != "attn_mask"}
-    given = (each.unsqueeze(1) for each in (q, k, v))
-    return torch.nn.functional.scaled_dot_product_attention(*given, *settings, **more).squeeze(1)
+    found = torch.nn.functional.scaled_dot_product_attention(*map(with_two, (q, k, v)), *settings, **more)
+    return found.reshape(*outer, *found.shape[-2:])
 
 
 def _lstm(x: Any, state: Any, weights: Any, *settings: Any) -> Any:

@@ -208,6 +208,7 @@ NORMALIZATION = [
     case("plain", "BatchNormalization", X, BN),
     case("epsilon", "BatchNormalization", X, BN, epsilon=0.1),
     case("matrix", "BatchNormalization", {"x": (3, 4)}, BN, opsets=ONE),
+    case("computed", "BatchNormalization", X | BN, epsilon=0.1, opsets=ONE),
     *(
         form
         for op in ("Softmax", "LogSoftmax")

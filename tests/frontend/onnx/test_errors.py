@@ -133,7 +133,7 @@ def test_unsupported_ops_are_named_all_at_once(tmp_path: Path) -> None:
         ("LayerNormalization", {"x": (2, 3)}, {"s": random(2)}, {}, "found shape [2], expected one that broadcasts to"),
         ("Where", {"x": (2, 3), "y": (4,)}, {"c": np.array([True])}, {}, "found shapes [2, 3] and [4] and"),
         ("Slice", {"x": (9,)}, {n: np.array([0, 0]) for n in "sea"}, {}, "found axes [0, 0], expected each once"),
-        ("BatchNormalization", {"x": (1, 3)} | {name: (3,) for name in "sbmv"}, {}, {}, "found a computed 'scale'"),
+        ("BatchNormalization", {"x": (1, 3)} | {name: (4,) for name in "sbmv"}, {}, {}, "found 'scale' of shape [4]"),
         ("BatchNormalization", {"x": (1, 3)}, {name: random(4) for name in "sbmv"}, {}, "found 'scale' of shape [4]"),
         ("MaxPool", {"x": (1, 2, 5)}, {}, {}, "Required attribute 'kernel_shape' is missing"),
         ("Relu", {"x": (1, 2, 5)}, {}, {"slope": 1}, "Unrecognized attribute: slope for operator Relu"),

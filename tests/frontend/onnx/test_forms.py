@@ -8,9 +8,12 @@ import numpy as np
 import onnx.parser
 
 import zeropoint as zp
-from frontend.onnx.models import load, one_op
+from frontend.onnx.models import load, one_op, random
 from zeropoint.frontend import load_model
+from zeropoint.ir.constants import constant_array
+from zeropoint.ir.stablehlo import ConvolutionOp
 from zeropoint.ir.text import parse_program, print_program
+from zeropoint.simplify import simplify
 
 
 def body(text: str, folder: Path, locations: bool = False) -> list[str]:
@@ -63,6 +66,34 @@ def test_batch_normalization_is_one_multiply_and_one_add(tmp_path: Path) -> None
         "%6 = stablehlo.add %4, %5 : tensor<1x2x3xf32>",
         "func.return %6 : tensor<1x2x3xf32>",
     ]
+
+
+def test_a_batch_normalization_of_weights_is_folded() -> None:
+    """As PyTorch exports a normalization in training mode: NFNet standardizes the weights of each convolution."""
+    header = '<ir_version: 8, opset_import: ["" : 17]>'
+    proto = onnx.parser.parse_model(f"""{header} g (float[1,4,5,5] x) => (float[N,C,H,W] y)
+    <int64[3] rows = {{1, 6, -1}}, int64[4] shape = {{6, 4, 3, 3}}> {{
+      r = Reshape(w, rows)
+      m = ReduceMean<axes = [0, 2], keepdims = 0>(r)
+      k = ReduceMean<axes = [0, 2]>(r)
+      d = Sub(r, k)
+      q = Mul(d, d)
+      v = ReduceMean<axes = [0, 2], keepdims = 0>(q)
+      n = BatchNormalization(r, scale, bias, m, v)
+      f = Reshape(n, shape)
+      y = Conv(x, f)
+    }}""")
+    weights = {"w": random(6, 4, 3, 3), "scale": random(6, low=0.5), "bias": random(6, seed=2)}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+    network = zp.load(proto)
+    rows = weights["w"].reshape(6, -1).astype(np.float64)
+    wanted = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    wanted = (wanted * weights["scale"][:, None] + weights["bias"][:, None]).reshape(weights["w"].shape)
+    folded = simplify(network.program)
+    (convolution,) = (op for op in folded.entry.ops if isinstance(op, ConvolutionOp))
+    found = constant_array(convolution.rhs, folded.weights)
+    assert found is not None
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_relu_and_relu6(tmp_path: Path) -> None:

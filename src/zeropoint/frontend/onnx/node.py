@@ -96,11 +96,15 @@ class OnnxNode:
         """
         if not self.has(index):
             return None
-        array = self.constant(index)
-        array = self._dequantized(index) if array is None else array
+        array = self.known(index)
         if array is None:
             raise NodeError(f"found a computed '{name}', expected a constant", self._inputs[index])
         return array
+
+    def known(self, index: int) -> Array | None:
+        """The array of an input that is constant, also a dequantized one of a quantized file; None for any other."""
+        array = self.constant(index)
+        return self._dequantized(index) if array is None else array
 
     def _dequantized(self, index: int) -> Array | None:
         """The real numbers of an input that is a dequantized constant; None for any other input."""

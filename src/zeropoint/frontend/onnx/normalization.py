@@ -5,6 +5,8 @@ Source: the ONNX operator specification.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -47,7 +49,7 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
         %3 = stablehlo.add %1, %2
 
     Behind weights that the file dequantizes, the mean is subtracted first, and each step is rounded to f32, as in
-    OpenVINO.
+    OpenVINO. If scale, bias, mean or variance are computed, all steps are ops.
     """
     value = node.operand(0)
     if mode := node.integer("training_mode", 0):
@@ -56,6 +58,8 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     if len(shape) < 2:
         raise NodeError(f"found shape {list(shape)}, expected [N, C, ...]")
     names = ("scale", "B", "input_mean", "input_var")
+    if any(node.known(i + 1) is None for i in range(len(names))):
+        return _with_computed_channels(node, names, build)
     scale, bias, mean, variance = (_channels(node, i + 1, name, shape[1]) for i, name in enumerate(names))
     epsilon = node.number("epsilon", 1e-5)
     if _has_dequantized_weights(value):
@@ -68,6 +72,24 @@ def batch_normalization(node: OnnxNode, build: Builder) -> SSAValue:
     factors, offsets = (build.constant(array.astype(np.float32)) for array in (factor, offset))
     scaled = build.insert(MultiplyOp(value, build.broadcast(factors, value.type, [1])))
     return build.insert(AddOp(scaled, build.broadcast(offsets, value.type, [1])))
+
+
+def _with_computed_channels(node: OnnxNode, names: Sequence[str], build: Builder) -> SSAValue:
+    """(x - mean) * (scale / sqrt(var + epsilon)) + bias, in f32.
+
+    PyTorch exports this for a normalization in training mode, whose mean and variance are those of the operand. Where
+    the operand has weights (standardized convolutions), `simplify` folds it.
+    """
+    value = node.operand(0)
+    operands = [node.operand(i + 1) for i in range(len(names))]
+    for name, operand in zip(names, operands, strict=True):
+        _check_channels(name, shape_of(operand), shape_of(value)[1])
+    scale, bias, mean, variance = operands
+    deviation = build.apply(SqrtOp, build.apply(AddOp, variance, build.splat(node.number("epsilon", 1e-5), variance)))
+    factor = build.apply(DivideOp, scale, deviation)
+    centred = build.insert(SubtractOp(value, build.broadcast(mean, value.type, [1])))
+    scaled = build.insert(MultiplyOp(centred, build.broadcast(factor, value.type, [1])))
+    return build.insert(AddOp(scaled, build.broadcast(bias, value.type, [1])))
 
 
 def _has_dequantized_weights(value: SSAValue) -> bool:
@@ -205,9 +227,13 @@ def lp_normalization(node: OnnxNode, build: Builder) -> SSAValue:
 def _channels(node: OnnxNode, index: int, name: str, channels: int) -> Array:
     array = node.parameter(index, name)
     assert array is not None  # required by the schema
-    if array.shape != (channels,):
-        raise NodeError(f"found '{name}' of shape {list(array.shape)}, expected [{channels}]")
+    _check_channels(name, array.shape, channels)
     return array.astype(np.float64)
+
+
+def _check_channels(name: str, shape: Sequence[int], channels: int) -> None:
+    if tuple(shape) != (channels,):
+        raise NodeError(f"found '{name}' of shape {list(shape)}, expected [{channels}]")
 
 
 def _softmax_axes(node: OnnxNode, rank: int) -> list[int]:
