@@ -71,6 +71,29 @@ class Named(torch.nn.Module):
         return {"logits": found, "loss": None, "hidden": [found.relu()]}
 
 
+@pytest.mark.parametrize("exported", [False, True])
+def test_attention_with_a_learned_bias_of_positions_is_loaded(exported: bool) -> None:
+    # As in T5. Traced with gradients, torch.onnx.export makes a view of it that does not fit the decomposed attention.
+    class Biased(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.project = torch.nn.Linear(8, 8)
+            self.table = torch.nn.Embedding(16, 2)
+
+        def forward(self, x: Any) -> Any:
+            heads = self.project(x).view(1, 4, 2, 4).transpose(1, 2)
+            bias = self.table(torch.arange(16).reshape(4, 4)).permute(2, 0, 1).unsqueeze(0)
+            mixed = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=bias)
+            return mixed.transpose(1, 2).contiguous().reshape(1, 4, -1)
+
+    torch.manual_seed(0)
+    module, array = Biased().eval(), IMAGE[0, 0, :4].reshape(1, 4, 8)
+    example = torch.from_numpy(array)
+    model = zp.load(torch.export.export(module, (example,))) if exported else zp.load(module, example)
+    (output,) = model(array).values()
+    np.testing.assert_allclose(output, expected(module, array), atol=1e-5)
+
+
 def test_outputs_in_a_dict_have_its_keys_as_names() -> None:
     example = torch.zeros(1, 4)
     for model in (zp.load(Named(), example=example), zp.load(torch.export.export(Named().eval(), (example,)))):

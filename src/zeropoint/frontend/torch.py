@@ -93,16 +93,26 @@ class _Call:
     assigned: set[str] = field(default_factory=set[str])
 
     def to_onnx(self) -> Any:
-        """The `ONNXProgram`. Raises ModelError if PyTorch cannot export it."""
+        """The `ONNXProgram`. Raises ModelError if PyTorch cannot export it.
+
+        With gradients, `scaled_dot_product_attention` of a trained bias has other strides when it is traced than when it
+        is decomposed, so that a view fails: a module that cannot be exported is traced without gradients.
+        """
         torch: Any = importlib.import_module("torch")
-        try:
-            with phase("export from PyTorch"), _quiet(self.assigned):
-                made = torch.onnx.export(
-                    self.model, self.arguments, kwargs=self.keywords, dynamo=True, verbose=False, optimize=True
-                )
-        except Exception as error:
-            reason = _reason(error)
-            raise ModelError(f"{self.name}: torch.onnx.export cannot export it: {reason}") from error
+        with phase("export from PyTorch"), _quiet(self.assigned):
+            try:
+                return self._exported()
+            except Exception as error:
+                failed = error
+            with contextlib.suppress(Exception), torch.no_grad():
+                return self._exported()
+        raise ModelError(f"{self.name}: torch.onnx.export cannot export it: {_reason(failed)}") from failed
+
+    def _exported(self) -> Any:
+        torch: Any = importlib.import_module("torch")
+        made = torch.onnx.export(
+            self.model, self.arguments, kwargs=self.keywords, dynamo=True, verbose=False, optimize=True
+        )
         assert made is not None
         return made
 

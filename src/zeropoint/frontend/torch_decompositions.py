@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zeropoint.frontend import torch_bessel as bessel
+from zeropoint.frontend import torch_experts as experts
 from zeropoint.frontend import torch_integers as integers
 from zeropoint.frontend import torch_matrices as matrices
 from zeropoint.frontend import torch_orders as orders
@@ -376,5 +377,6 @@ TABLE: Mapping[str, Decomposition] = {
     "quantized_decomposed.quantize_per_tensor.tensor": quantized.quantized,
     "quantized_decomposed.quantize_per_token.default": quantized.quantized,
     "torchao.dequantize_affine.default": quantized.dequantized_blocks,
+    "transformers.grouped_mm_fallback.default": experts.grouped_product,
 }
 """Decompositions by the name of the op and its overload."""
