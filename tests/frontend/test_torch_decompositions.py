@@ -423,7 +423,7 @@ def test_each_group_of_rows_is_multiplied_by_its_own_weights(ends: list[int]) ->
         library.define("transformers::grouped_mm_fallback", "(Tensor input, Tensor weight, Tensor offs) -> Tensor")
 
         @library.register_fake("transformers::grouped_mm_fallback")
-        def _shape(input: Any, weight: Any, offs: Any) -> Any:  # noqa: A002
+        def _shape(input: Any, weight: Any, offs: Any) -> Any:
             return input.new_empty(input.shape[0], weight.shape[2])
 
     class Experts(torch.nn.Module):

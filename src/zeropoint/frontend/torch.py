@@ -95,8 +95,8 @@ class _Call:
     def to_onnx(self) -> Any:
         """The `ONNXProgram`. Raises ModelError if PyTorch cannot export it.
 
-        With gradients, `scaled_dot_product_attention` of a trained bias has other strides when it is traced than when it
-        is decomposed, so that a view fails: a module that cannot be exported is traced without gradients.
+        With gradients, `scaled_dot_product_attention` of a trained bias has other strides when it is traced than when
+        it is decomposed, and a view of it fails. So a module that cannot be exported is traced without gradients.
         """
         torch: Any = importlib.import_module("torch")
         with phase("export from PyTorch"), _quiet(self.assigned):
