@@ -81,6 +81,13 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "embedding bag, last offset": lambda x: functions.embedding_bag(
         INDICES, x, torch.tensor([0, 2, 5]), include_last_offset=True
     ),
+    "integers from a real number": lambda x: (
+        1.0 - (9 * x).int(),
+        0.5 - (x > 0).to(torch.int64),
+        torch.rsub((9 * x).int(), 2.5, alpha=3),
+        1 - (9 * x).int(),
+        1.0 - x,
+    ),
     "distances": lambda x: torch.cdist(x, x[:2] * 2),
     "distances, p = 1": lambda x: torch.cdist(x, x[:2] * 2, p=1.0),
     "distances, p = 3": lambda x: torch.cdist(x, x[:2] * 2, p=3.0),

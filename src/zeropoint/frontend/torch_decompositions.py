@@ -346,6 +346,7 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.pinverse.default": matrices.pseudo_inverse,
     "aten.polygamma.default": bessel.polygamma,
     "aten.rrelu.default": _leaky,
+    "aten.rsub.Scalar": integers.subtracted_from,
     "aten.scaled_dot_product_attention.default": _attention,
     "aten.scatter.reduce": _scattered,
     "aten.scatter.src": _replaced,
