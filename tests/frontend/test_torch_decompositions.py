@@ -96,6 +96,13 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "embedding bag, last offset": lambda x: functions.embedding_bag(
         INDICES, x, torch.tensor([0, 2, 5]), include_last_offset=True
     ),
+    "integers from a real number": lambda x: (
+        1.0 - (9 * x).int(),
+        0.5 - (x > 0).to(torch.int64),
+        torch.rsub((9 * x).int(), 2.5, alpha=3),
+        1 - (9 * x).int(),
+        1.0 - x,
+    ),
     "distances": lambda x: torch.cdist(x, x[:2] * 2),
     "distances, p = 1": lambda x: torch.cdist(x, x[:2] * 2, p=1.0),
     "distances, p = 3": lambda x: torch.cdist(x, x[:2] * 2, p=3.0),
@@ -430,3 +437,33 @@ def check_bounds(function: Callable[[Any], Any], kind: str) -> None:
     assert f"!quant.uniform<{kind}:f32" in print_program(model.program)
     (found,) = model.interpreted()(x.numpy()).values()
     np.testing.assert_allclose(found, function(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("ends", [[2, 2, 6], [0, 3, 5], [6, 6, 6]])
+def test_each_group_of_rows_is_multiplied_by_its_own_weights(ends: list[int]) -> None:
+    # The op that `transformers` registers for mixtures of experts; registered here where it is not installed.
+    library = torch.library
+    if not hasattr(torch.ops.transformers, "grouped_mm_fallback"):
+        library.define("transformers::grouped_mm_fallback", "(Tensor input, Tensor weight, Tensor offs) -> Tensor")
+
+        @library.register_fake("transformers::grouped_mm_fallback")
+        def _shape(input: Any, weight: Any, offs: Any) -> Any:
+            return input.new_empty(input.shape[0], weight.shape[2])
+
+    class Experts(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(3, 3, 4))
+
+        def forward(self, x: Any, offs: Any) -> Any:
+            return torch.ops.transformers.grouped_mm_fallback(x, self.weight, offs)
+
+    torch.manual_seed(0)
+    module, rows = Experts(), np.ascontiguousarray(X.T)
+    model = zp.load(module, example=(torch.from_numpy(rows), torch.tensor(ends, dtype=torch.int32)))
+    (found,) = model(rows, np.array(ends, np.int32)).values()
+    weight, expected, start = module.weight.detach().numpy(), np.zeros((6, 4), np.float32), 0
+    for group, end in enumerate(ends):
+        expected[start:end] = rows[start:end] @ weight[group]
+        start = end
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -106,6 +106,46 @@ def test_the_reason_names_the_test() -> None:
     assert {reasons[name] for name in ("s", "p")} == {WHY}
 
 
+ROOTS: dict[str, Nodes] = {
+    "RMS norm": [
+        ("Mul", ["a", "a"], "squares"),
+        ("ReduceMean", ["squares", "last"], "mean"),
+        ("Add", ["mean", "small"], "shifted"),
+        ("Sqrt", ["shifted"], "root"),
+        ("Div", ["a", "root"], "x"),
+    ],
+    "cube": [("Pow", ["a", "three"], "x")],
+    "length": [("ReduceL2", ["a", "last"], "length"), ("Max", ["length", "small"], "d"), ("Div", ["a", "d"], "x")],
+}
+"""Functions before attention that never give NaN."""
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_a_root_of_positive_numbers_before_a_finite_mask_leaves_the_softmax_in_integers(root: str) -> None:
+    # As PyTorch exports decoders with RMS norms: masks are finite, but every softmax is tested for NaN.
+    model = attention("computed, added", "NaN", shown(1, 0))
+    arrays = {"small": np.float32(1e-6), "three": np.float32(3)}
+    hidden = next(each for each in model.graph.initializer if each.name == "hidden")
+    hidden.CopyFrom(numpy_helper.from_array(np.array(np.finfo(np.float32).min), "hidden"))
+    kept = {each.name for each in model.graph.initializer}
+    used = {name for _, read, _ in ROOTS[root] for name in read}
+    arrays = {**arrays, "last": np.array([-1])}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.array(array), name) for name, array in arrays.items() if name in used - kept
+    )
+    before = [helper.make_node(kind, read, [name], name=name) for kind, read, name in ROOTS[root]]
+    after = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend([*before, *after])
+    model.graph.input[0].name = "a"
+    data = samples("computed, added", 0)
+    data["a"] = data.pop("x")
+    quantized = zp.quantize(model, data, target="cpu-integer", effort="none")
+    assert WHY not in {op.reason for op in quantized.explain().float_ops}
+    (output,) = zp.compare(model, quantized, data).outputs
+    assert output.sqnr > 20
+
+
 @pytest.mark.parametrize("mask", ["constant, added", "constant, selected"])
 def test_a_constant_mask_that_shows_a_score_in_every_row_leaves_the_softmax_in_integers(mask: str) -> None:
     causal = np.tril(np.ones((1, LENGTH, LENGTH), np.bool_))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zeropoint.frontend import torch_bessel as bessel
+from zeropoint.frontend import torch_experts as experts
 from zeropoint.frontend import torch_integers as integers
 from zeropoint.frontend import torch_matrices as matrices
 from zeropoint.frontend import torch_orders as orders
@@ -353,6 +354,7 @@ TABLE: Mapping[str, Decomposition] = {
     "aten.pinverse.default": matrices.pseudo_inverse,
     "aten.polygamma.default": bessel.polygamma,
     "aten.rrelu.default": _leaky,
+    "aten.rsub.Scalar": integers.subtracted_from,
     "aten.scaled_dot_product_attention.default": _attention,
     "aten.scatter.reduce": _scattered,
     "aten.scatter.src": _replaced,
@@ -384,5 +386,6 @@ TABLE: Mapping[str, Decomposition] = {
     "quantized_decomposed.quantize_per_tensor.tensor": quantized.quantized,
     "quantized_decomposed.quantize_per_token.default": quantized.quantized,
     "torchao.dequantize_affine.default": quantized.dequantized_blocks,
+    "transformers.grouped_mm_fallback.default": experts.grouped_product,
 }
 """Decompositions by the name of the op and its overload."""

@@ -1,4 +1,4 @@
-"""The greatest common divisor, which PyTorch's ONNX exporter lacks, with the operations that it has."""
+"""Functions of integers that PyTorch's ONNX exporter lacks, with the operations that it has."""
 
 from __future__ import annotations
 
@@ -27,3 +27,12 @@ def greatest_common_divisor(a: Any, b: Any) -> Any:
         rest = torch.fmod(a, torch.where(is_done, 1, b))
         a, b = torch.where(is_done, a, b), torch.where(is_done, b, rest)
     return a
+
+
+def subtracted_from(x: Any, number: Any, alpha: Any = 1) -> Any:
+    """`number - alpha * x` of integers and a real number, such as `1.0 - attention_mask`."""
+    torch = _torch()
+    if x.is_floating_point() or x.is_complex() or not (isinstance(number, float) or isinstance(alpha, float)):
+        return NotImplemented
+    kind = torch.get_default_dtype()
+    return torch.full((), number, dtype=kind) - x.to(kind) * alpha

@@ -12,6 +12,7 @@ from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
 from zeropoint.simplify.fold_constants import fold_constants
 from zeropoint.simplify.fold_counts import fold_counts
+from zeropoint.simplify.fold_decided import fold_decided
 from zeropoint.simplify.fold_empty import fold_empty
 from zeropoint.simplify.fold_padding import fold_padding
 from zeropoint.simplify.fold_positions import fold_positions
@@ -35,6 +36,7 @@ __all__ = [
     "fold_broadcasts",
     "fold_constants",
     "fold_counts",
+    "fold_decided",
     "fold_empty",
     "fold_padding",
     "fold_positions",
@@ -58,6 +60,7 @@ PASSES = (
     single_positions,
     fold_positions,
     fold_constants,
+    fold_decided,
     cast_ports,
     drop_zero_terms,
     add_masks,

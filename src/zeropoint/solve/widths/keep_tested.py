@@ -10,7 +10,7 @@ Integers are always finite: a bounded mask would make such rows uniform, and the
 the softmax and the sum stay float. A test is a comparison of a value with itself or with an infinite constant, or
 `is_finite`. Values that infinite numbers from masks or constants can reach are followed back through functions, data
 movement, a softmax and one product (for a test of an attention's output). Constant masks with a visible score in every
-row give no NaN.
+row give no NaN. Nor do the roots and quotients of RMS norms, and whole powers (`least_numbers.py`).
 """
 
 from __future__ import annotations
@@ -34,22 +34,18 @@ from zeropoint.ir.stablehlo import (
     CompareOp,
     ConcatenateOp,
     ConvolutionOp,
-    DivideOp,
     DotGeneralOp,
     IsFiniteOp,
-    LogOp,
     MaximumOp,
     PadOp,
-    PowerOp,
     ReduceOp,
     ReduceWindowOp,
-    RsqrtOp,
     SelectOp,
-    SqrtOp,
 )
 from zeropoint.ir.tensors import Array, element_of
 from zeropoint.ir.weights import Weights
 from zeropoint.solve.keep_float import with_float
+from zeropoint.solve.widths.least_numbers import LeastNumbers
 from zeropoint.targets.logical_kernels import NORMALIZATIONS
 
 WHY = "the model tests for NaN or infinite numbers here, and integers are always finite"
@@ -75,9 +71,14 @@ class _Walk:
     answers: set[SSAValue] = field(default_factory=set[SSAValue])
     tested: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     tests: list[Operation] = field(default_factory=list[Operation])
+    leasts: LeastNumbers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leasts = LeastNumbers(self.weights)
 
     def visit(self, op: Operation) -> None:
         """Follow infinite numbers through an op."""
+        self.leasts.visit(op)
         inner, given = _opened(op)
         tested = [value for each in inner for value in self._tested(each, given)]
         if tested:
@@ -115,7 +116,7 @@ class _Walk:
                 return None
             elif isinstance(each, ConcatenateOp | PadOp):
                 found |= {value: False for value in op.operands if self._infinities(value, {}).any()}
-            elif kernel not in NORMALIZES and self._makes(each, given):
+            elif kernel not in NORMALIZES and self.leasts.makes_infinite(each):
                 found[each.results[0]] = True
         if not found or (kernel == "softmax" and not any(found.values())):
             return None
@@ -135,13 +136,6 @@ class _Walk:
             elif value in self.infinite:
                 found[value] = self.infinite[value]
         return found
-
-    def _makes(self, op: Operation, given: Given) -> bool:
-        """Whether an op may make NaN or infinite numbers from finite ones."""
-        if isinstance(op, DivideOp):
-            divisor = broadcast_array(op.rhs, self.weights, given)
-            return divisor is None or not divisor.all()
-        return isinstance(op, LogOp | PowerOp | RsqrtOp | SqrtOp)
 
     def _selected(self, op: SelectOp, given: Given) -> dict[SSAValue, bool]:
         """The infinite constants that a select inserts, and whether they may fill a row."""
