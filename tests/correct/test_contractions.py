@@ -173,3 +173,23 @@ def test_a_large_weight_that_is_set_is_kept_as_integers() -> None:
     assert found.weights.computed_bytes(constant.value) == 640 * 512 * 4
     stored = stored_array(found._array(1).astype(np.float32), found.weight_type)
     np.testing.assert_array_equal(found.geometry.matrix(stored), chosen)
+
+
+WEIGHT = ", ".join(f"[{', '.join(f'[{number:.3f}]' for number in row)}]" for row in RANDOM.normal(0, 1, (4, 3)))
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu-integer", "onnxruntime"])
+def test_a_product_with_channels_in_several_dimensions_is_not_corrected(name: str) -> None:
+    """Heads times features, as in XLNet: once, its positions were counted wrongly, and calibration failed."""
+    text = f"""
+    func.func @main(%x: tensor<6x1x4xf32>) -> tensor<6x1x3x1xf32> {{
+      %w = stablehlo.constant dense<[{WEIGHT}]> : tensor<4x3x1xf32>
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [2] x [0]
+        : (tensor<6x1x4xf32>, tensor<4x3x1xf32>) -> tensor<6x1x3x1xf32>
+      return %0 : tensor<6x1x3x1xf32>
+    }}"""
+    samples = [{"arg0": RANDOM.normal(0, 1, (6, 1, 4)).astype(np.float32)} for _ in range(4)]
+    program = parse_program(text)
+    found = quantize(program, samples, Options(target=name, effort="fast")).integer
+    (expected,), (given,) = Interpreter(program)(samples[0]).values(), Interpreter(found)(samples[0]).values()
+    assert np.abs(expected - given).max() < 0.05 * np.abs(expected).max()

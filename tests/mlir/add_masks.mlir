@@ -27,3 +27,21 @@ func.func @main(%x: tensor<2x3xf32>, %m: tensor<3xf32>) -> (tensor<2x3xf32>, ten
   %4 = stablehlo.add %3, %q : tensor<2x3xf32>
   return %0, %1, %2, %4 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// One mask for two layers (XLNet).
+// CHECK-LABEL: func.func @layers(
+func.func @layers(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %m: tensor<3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  // CHECK: %[[LOW:.*]] = stablehlo.constant dense<-1.000000e+30>
+  // CHECK: %[[FACTOR:.*]] = stablehlo.broadcast_in_dim %[[LOW]]
+  // CHECK: %[[PRODUCT:.*]] = stablehlo.multiply %m, %[[FACTOR]]
+  // CHECK: %[[MASK:.*]] = stablehlo.broadcast_in_dim %[[PRODUCT]]
+  // CHECK: stablehlo.add %x, %[[MASK]]
+  // CHECK: stablehlo.add %y, %[[MASK]]
+  %c = stablehlo.constant dense<1.0e30> : tensor<f32>
+  %f = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<3xf32>
+  %p = stablehlo.multiply %m, %f : tensor<3xf32>
+  %b = stablehlo.broadcast_in_dim %p, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+  %0 = stablehlo.subtract %x, %b : tensor<2x3xf32>
+  %1 = stablehlo.subtract %y, %b : tensor<2x3xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
+}

@@ -229,10 +229,12 @@ def _mean(rows: Array) -> Array:
 
 
 def geometry_of(op: ConvolutionOp | DotGeneralOp) -> Geometry | None:
-    """The geometry of an op; None for products with batch dimensions and for convolutions with batch groups."""
+    """The geometry of an op; None for convolutions with batch groups, and for products with batch dimensions or with
+    output channels in several dimensions (an einsum `ibh,hnd->ibnd`)."""
     if isinstance(op, DotGeneralOp):
         dimensions = op.dot_dimension_numbers.data
-        if dimensions.lhs_batching_dimensions:
+        free = len(shape_of(op.rhs)) - len(dimensions.rhs_contracting_dimensions)
+        if dimensions.lhs_batching_dimensions or free != 1:
             return None
         return ProductGeometry(
             tuple(dimensions.lhs_contracting_dimensions), tuple(dimensions.rhs_contracting_dimensions)

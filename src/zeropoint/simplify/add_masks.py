@@ -10,14 +10,14 @@ becomes
 %0 = stablehlo.add %scores, %m
 ```
 Results have the same bits. The mask may be a constant, as in `scores - 1e10 * (1 - causal)` of GPT-2, and it may be
-moved in between. It must be read here only, because other readers would see the other sign.
+moved in between. All its readers must subtract it, as the layers of a network do: others would see the other sign.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
@@ -43,41 +43,65 @@ _MOVES = BroadcastInDimOp | ReshapeOp | SliceOp | TransposeOp
 
 @dataclass
 class AddMask(RewritePattern):
-    """scores - mask -> scores + (-mask), if the mask has 0 and numbers of at least 1000."""
+    """scores - mask -> scores + (-mask), if the mask has 0 and numbers of at least 1000.
+
+    `negated` has the negated masks, which the layers of a network share.
+    """
 
     weights: Weights
+    negated: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SubtractOp, rewriter: PatternRewriter, /) -> None:
         """Replace one difference by a sum."""
-        found = self._number(op, 1)
-        if found is None or constant_array(op.lhs, self.weights) is not None:
+        if constant_array(op.lhs, self.weights) is not None:
             return
-        reader, index, array = found
-        negated = constant_op(-array, self.weights, location=op.location)
-        rewriter.insert(negated, InsertPoint.before(reader))
-        reader.operands[index] = negated.output
-        made = AddOp(op.lhs, op.rhs)
+        mask = self._negated(op.rhs, op, rewriter)
+        if mask is None:
+            return
+        made = AddOp(op.lhs, mask)
         made.location = op.location
         rewriter.replace(op, made)
 
-    def _number(self, reader: Operation, index: int, *, factor: bool = False) -> tuple[Operation, int, Array] | None:
-        """The constant whose sign is that of a subtracted mask: its reader, the index of the operand, and its elements.
+    def _negated(
+        self, value: SSAValue, reader: Operation, rewriter: PatternRewriter, *, factor: bool = False
+    ) -> SSAValue | None:
+        """A mask with the other sign: ops like those that make it, from a negated constant; None for other values.
 
-        `factor`: the constant is a factor of the mask.
+        `factor`: the value is a factor of the mask. Factors of factors are not followed.
         """
-        value: SSAValue = reader.operands[index]
+        if value in self.negated:
+            return self.negated[value]
         array = constant_array(value, self.weights)
         if array is not None:
-            return (reader, index, array) if _hides(array) else None
-        if not isinstance(value, OpResult) or not value.has_one_use():
+            if not _hides(array):
+                return None
+            opposite = constant_op(-array, self.weights, location=reader.location)
+            rewriter.insert(opposite, InsertPoint.before(reader))
+            return opposite.output
+        op = value.owner
+        if not _is_subtracted(value):
             return None
-        if isinstance(value.op, _MOVES):
-            return self._number(value.op, 0, factor=factor)
-        if isinstance(value.op, MultiplyOp) and not factor:
-            found = (self._number(value.op, operand, factor=True) for operand in (0, 1))
-            return next((each for each in found if each is not None), None)
+        places = (0,) if isinstance(op, _MOVES) else (0, 1) if isinstance(op, MultiplyOp) and not factor else ()
+        for index in places:
+            assert isinstance(op, Operation)
+            inner = self._negated(op.operands[index], op, rewriter, factor=factor or isinstance(op, MultiplyOp))
+            if inner is not None:
+                made = op.clone()
+                made.operands[index] = inner
+                rewriter.insert(made, InsertPoint.before(op))
+                self.negated[value] = made.results[0]
+                return made.results[0]
         return None
+
+
+def _is_subtracted(value: SSAValue) -> bool:
+    """Whether all readers subtract a value, or move or scale it for readers that do."""
+    return all(
+        (isinstance(use.operation, SubtractOp) and use.index == 1)
+        or (isinstance(use.operation, _MOVES | MultiplyOp) and _is_subtracted(use.operation.results[0]))
+        for use in value.uses
+    )
 
 
 def _hides(array: Array) -> bool:

@@ -41,6 +41,7 @@ from zeropoint.ir.stablehlo import (
     SqrtOp,
     TransposeOp,
 )
+from zeropoint.ir.stablehlo.bodies import body_op
 from zeropoint.ir.tensors import Array
 from zeropoint.ir.weights import Weights
 
@@ -123,7 +124,7 @@ class LeastNumbers:
 
     def _of_function(self, op: Operation) -> float:
         if isinstance(op, ClampOp):
-            return self.of(op.min)
+            return min(self.of(op.min), self.of(op.max))
         if isinstance(op, SqrtOp):
             return sqrt(max(self.of(op.operand), 0.0))
         return 0.0 if isinstance(op, AbsOp | ExponentialOp | LogisticOp) else -inf
@@ -144,13 +145,13 @@ class LeastNumbers:
 
     def _of_reduction(self, op: ReduceOp) -> float:
         """Sums of numbers that are not negative, and the greatest or least of numbers."""
-        combined, begin = op.body.block.first_op, self.of(op.init_values[0])
+        combined, begin = body_op(op.body), self.of(op.init_values[0])
         least = self.of(op.inputs[0])
-        if isinstance(combined, AddOp):
+        if combined is AddOp:
             return 0.0 if least >= 0 and begin >= 0 else -inf
-        if isinstance(combined, MaximumOp):
+        if combined is MaximumOp:
             return max(least, begin)
-        return min(least, begin) if isinstance(combined, MinimumOp) else -inf
+        return min(least, begin) if combined is MinimumOp else -inf
 
     def _array(self, value: SSAValue) -> Array | None:
         array = broadcast_array(value, self.weights, self.given)
