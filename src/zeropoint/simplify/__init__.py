@@ -7,6 +7,7 @@ from zeropoint.simplify.add_masks import add_masks
 from zeropoint.simplify.bound_infinite_masks import bound_infinite_masks
 from zeropoint.simplify.cast_ports import cast_ports
 from zeropoint.simplify.decompose_batch_norm import decompose_batch_norm
+from zeropoint.simplify.drop_repeated_shifts import drop_repeated_shifts
 from zeropoint.simplify.drop_zero_terms import drop_zero_terms
 from zeropoint.simplify.fold_batch_norm import fold_batch_norm
 from zeropoint.simplify.fold_broadcasts import fold_broadcasts
@@ -31,6 +32,7 @@ __all__ = [
     "bound_infinite_masks",
     "cast_ports",
     "decompose_batch_norm",
+    "drop_repeated_shifts",
     "drop_zero_terms",
     "fold_batch_norm",
     "fold_broadcasts",
@@ -62,6 +64,7 @@ PASSES = (
     fold_constants,
     fold_decided,
     cast_ports,
+    drop_repeated_shifts,
     drop_zero_terms,
     add_masks,
     bound_infinite_masks,
