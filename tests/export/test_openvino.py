@@ -122,7 +122,7 @@ def test_sums_without_a_bias_are_rounded_in_steps_of_their_scales(sums: str, tmp
     model = graph.model(result)
     for port in (*model.graph.input, *model.graph.output):
         port.CopyFrom(helper.make_tensor_value_info(port.name, TensorProto.FLOAT, size))
-    made = quantize_program(load_onnx_model(model, {}), [], Options(target="openvino"))
+    made = quantize_program(load_onnx_model(model, {}), None, Options(target="openvino"))
     export_program(made.propagated, tmp_path / "sums.onnx")
     file = OpenVinoFile(tmp_path / "sums.onnx")
     for _ in range(3):

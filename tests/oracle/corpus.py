@@ -10,8 +10,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 _SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
-# StableHLO has these dialects, the wheel does not.
-_NOT_IN_THE_WHEEL = re.compile(r"\b(check|chlo|interpreter)\.\w")
+# StableHLO has the first three dialects, Shardy the last; the wheel has none of them.
+_NOT_IN_THE_WHEEL = re.compile(r"\b(check|chlo|interpreter|sdy)\.\w")
 _PLACEHOLDER = re.compile(r"\{[a-z_.0-9]+\}|%s|\{\}")
 
 
