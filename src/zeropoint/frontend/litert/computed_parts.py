@@ -1,7 +1,7 @@
 """Parts of a value at positions that the program computes, such as the row of a loop's trip.
 
 Source: the LiteRT schema; TensorFlow's operators of these names. StableHLO moves a part that would lead out of the
-value back into it, as LiteRT does for DYNAMIC_UPDATE_SLICE. For SLICE, it reports an error.
+value back into it, as LiteRT does for DYNAMIC_UPDATE_SLICE. LiteRT reports an error if a SLICE leads out.
 """
 
 from __future__ import annotations
