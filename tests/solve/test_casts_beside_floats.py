@@ -56,7 +56,9 @@ def steps(quantized: zp.QuantizedModel) -> set[float]:
     """The scales of what kernels read."""
     assert quantized.quantization is not None
     kinds = [kind for region in regions_of(quantized.quantization.decided) for kind in region.input_specs]
-    return {np.float32(kind.scale) for kind in kinds if isinstance(kind, UniformQuantizedType) and kind.is_per_layer}
+    return {
+        float(np.float32(kind.scale)) for kind in kinds if isinstance(kind, UniformQuantizedType) and kind.is_per_layer
+    }
 
 
 @pytest.mark.parametrize("target", TARGETS)

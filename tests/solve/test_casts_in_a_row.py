@@ -23,7 +23,8 @@ def unoptimized(model: onnx.ModelProto, sample: Mapping[str, Array]) -> list[Arr
     """onnxruntime's results. Its optimizer would merge pairs of casts in a row."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, sample)
+    found = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, sample)
+    return [np.asarray(each) for each in found]
 
 
 @pytest.mark.parametrize("count", range(1, 5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -250,19 +251,19 @@ def test_a_signature_of_tensors_that_the_file_does_not_have(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", sorted(CONVERTERS))
-@pytest.mark.parametrize("inputs", [[], [0], [0] * 2, [0] * 3, [0] * 4, [-1], [0, -1], [-1, 0, 0]])
-def test_an_operator_with_other_operands_is_named(name: str, inputs: list[int], tmp_path: Path) -> None:
+def test_an_operator_with_other_operands_is_named(name: str, tmp_path: Path) -> None:
     """Some ended in the general line of a file that cannot be read."""
 
-    def broken(tables: Any) -> None:
+    def broken(tables: Any, inputs: list[int]) -> None:
         code, operator = tables.operatorCodes[0], tables.subgraphs[0].operators[0]
         number = getattr(schema.BuiltinOperator, name, schema.BuiltinOperator.CUSTOM)
         code.builtinCode, code.deprecatedBuiltinCode, code.customCode = number, min(number, 127), name.encode()
         operator.inputs, operator.builtinOptions, operator.builtinOptionsType = inputs, None, 0
 
-    said = refusal(changed(broken), tmp_path / "model.tflite")
-    assert "unreadable" not in said
-    assert name in said or not said or said.startswith("stablehlo.")
+    for inputs in ([], [0], [0] * 2, [0] * 3, [0] * 4, [-1], [0, -1], [-1, 0, 0]):
+        said = refusal(changed(partial(broken, inputs=inputs)), tmp_path / "model.tflite")
+        assert "unreadable" not in said, inputs
+        assert name in said or not said or said.startswith("stablehlo."), inputs
 
 
 def test_the_first_of_many_problems_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:

@@ -32,14 +32,16 @@ def number(graph: Graph, name: str, value: int) -> str:
 def condition(file: File, trips: int, states: Sequence[str], name: str = "cond") -> Graph:
     """i < trips, the first of the values that the loop carries."""
     cond = Graph(file, name, states, ["b:again"])
-    cond.shaped("i:n", []), cond.shaped("b:again", [])
+    cond.shaped("i:n", [])
+    cond.shaped("b:again", [])
     cond.then("LESS", ["i:n", number(cond, "trips", trips)], ["b:again"], options("Less"))
     return cond
 
 
 def counted(graph: Graph) -> None:
     """The next number of the trip."""
-    graph.shaped("i:n", []), graph.shaped("i:next", [])
+    graph.shaped("i:n", [])
+    graph.shaped("i:next", [])
     graph.then("ADD", ["i:n", number(graph, "one", 1)], ["i:next"], options("Add"))
 
 
@@ -73,7 +75,9 @@ def test_a_condition_may_depend_on_an_input(start: float, tmp_path: Path) -> Non
     cond = file.tables.subgraphs[1]
     cond.operators.clear()
     graph = Graph(file, "condition", ["i:n", "state"], ["b:again"])
-    graph.shaped("i:n", []), graph.shaped("b:again", [1]), graph.shaped("least", [1])
+    graph.shaped("i:n", [])
+    graph.shaped("b:again", [1])
+    graph.shaped("least", [1])
     for name, numbers in (("axis", [1]), ("limit", None)):
         graph.tensor(name, np.array([2], np.float32) if numbers is None else np.array(numbers, np.int32))
     graph.then("REDUCE_MAX", ["state", "axis"], ["least"], options("Reducer"))
@@ -87,7 +91,10 @@ def recurrence(steps: int = 5) -> File:
     file = File()
     main = Graph(file, "main", ["x"], ["y"])
     rows = [steps, 4]
-    main.shaped("x", rows), main.shaped("y", rows), main.shaped("h", SHAPE), main.shaped("same", rows)
+    main.shaped("x", rows)
+    main.shaped("y", rows)
+    main.shaped("h", SHAPE)
+    main.shaped("same", rows)
     main.tensor("start", np.zeros(SHAPE, np.float32))
     main.tensor("rows", np.zeros(rows, np.float32))
     given = [number(main, "zero", 0), "x", "start", "rows"]
@@ -97,8 +104,10 @@ def recurrence(steps: int = 5) -> File:
         condition(file, steps, states),
         body := Graph(file, "body", states, ["i:next", "all", "new", "more"]),
     ):
-        graph.shaped("all", rows), graph.shaped("made", rows)
-    counted(body), body.shaped("more", rows)
+        graph.shaped("all", rows)
+        graph.shaped("made", rows)
+    counted(body)
+    body.shaped("more", rows)
     random = np.random.default_rng(0)
     body.tensor("w", random.normal(0, 0.5, (4, 4)).astype(np.float32))
     body.tensor("first", np.array([0], np.int32))
@@ -130,13 +139,19 @@ def test_elements_at_computed_positions(tmp_path: Path) -> None:
     """y is x[n] of each trip, the last one at -1."""
     file = File()
     main = Graph(file, "main", ["x"], ["y"])
-    main.shaped("x", [3, 4]), main.shaped("same", [3, 4]), main.shaped("y", [4])
+    main.shaped("x", [3, 4])
+    main.shaped("same", [3, 4])
+    main.shaped("y", [4])
     main.tensor("start", np.zeros(4, np.float32))
     main.then("WHILE", [number(main, "zero", -1), "x", "start"], [main.shaped("i:count", []), "same", "y"], graphs())
     states = ["i:n", "all", "state"]
     for graph in (condition(file, 2, states), body := Graph(file, "body", states, ["i:next", "all", "new"])):
-        graph.shaped("all", [3, 4]), graph.shaped("state", [4])
-    counted(body), body.shaped("new", [4]), body.shaped("row", [4]), body.shaped("double", [4])
+        graph.shaped("all", [3, 4])
+        graph.shaped("state", [4])
+    counted(body)
+    body.shaped("new", [4])
+    body.shaped("row", [4])
+    body.shaped("double", [4])
     body.tensor("steps", np.array([1, 1], np.int32))
     for name, numbers in (("i:begin", ["i:n", number(body, "none", 0)]), ("i:end", ["i:next", "none"])):
         body.then("PACK", numbers, [body.shaped(name, [2])], options("Pack", valuesCount=2))
